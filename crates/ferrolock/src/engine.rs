@@ -1,0 +1,143 @@
+//! The seam: what runs scripts and delivers wakes.
+//!
+//! All lock logic is Lua, written once. An [`Engine`] runs a script atomically, listens on channels and tells the
+//! time it is judged by; everything above this file is the same for all engines.
+
+mod clock;
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+#[expect(unused_imports, reason = "the skeleton")]
+pub(crate) use clock::{Clock, Tick};
+
+use crate::protocol::script::{Call, Value};
+
+/// A boxed future, as the methods of [`Engine`] return it.
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// Runs scripts, delivers messages, tells the time.
+///
+/// An engine never runs a call twice, never repeats one by itself, and puts no limit on the time of a call: limits
+/// belong to whoever waits. What was handed over stays owned by the engine until its reply came or its connection
+/// ended, also when the returned future is dropped.
+pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
+    /// Runs one script call atomically and gives its reply.
+    ///
+    /// Fails at once with [`Failure::NotSent`] while there is no connection (see [`Engine::ready`]).
+    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>>;
+
+    /// Resolves when the lane has a connection, starting to connect if nothing does so yet. Never fails: whoever
+    /// waits brings the limit, and [`Engine::trouble`] tells what is in the way.
+    fn ready(&self, lane: Lane) -> Boxed<()>;
+
+    /// Why there is no connection, as far as the engine knows: one line, no credentials.
+    fn trouble(&self) -> Option<Failure>;
+
+    /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `ear` hears every
+    /// message, and a [`Signal::Gap`] each time the subscription was interrupted and has been confirmed anew.
+    /// Refused (rights, a proxy): `Err`. While there is no connection it waits. Dropping the [`Subscription`], or
+    /// this future, ends it. One `listen` per channel at a time.
+    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>>;
+
+    /// The clock that deadlines of this engine are read from.
+    fn clock(&self) -> Clock;
+
+    /// Where it is, without credentials; for messages.
+    fn address(&self) -> &str;
+
+    /// How long one round trip takes, roughly, as last measured on [`Lane::Commands`]; zero: unknown.
+    fn round_trip(&self) -> std::time::Duration;
+
+    /// Ends all connections for good. Calls still under way end with [`Failure::Unknown`].
+    fn close(&self);
+}
+
+/// Which connection a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// The callers' own: acquire, unlock, questions. Its tasks live in the client's runtime.
+    Commands,
+    /// The keeper's: renewals, dropped guards, debts. Its tasks live in the runtime that first used it.
+    Keeper,
+    /// The keeper's second one, used only while the first hangs.
+    KeeperSpare,
+}
+
+/// What an ear hears of its channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// A message, as it was published.
+    Message(Vec<u8>),
+    /// The subscription was interrupted and stands again: messages may be missing.
+    Gap,
+}
+
+/// Takes what is heard on a channel. Called from the engine's task: must not block.
+pub(crate) trait Ear: Send + Sync + 'static {
+    /// Takes one signal.
+    fn hear(&self, signal: Signal);
+}
+
+/// A confirmed subscription; dropping it unsubscribes.
+pub(crate) struct Subscription {
+    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl Subscription {
+    /// A subscription that calls `end` when it is dropped.
+    pub(crate) fn new(end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self {
+            end: Some(Box::new(end)),
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscription")
+    }
+}
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There was no connection at that moment: it has not run and will not run.
+    NotSent(String),
+    /// It may have run, and may still run.
+    Unknown(String),
+    /// The server's own error: the script changed nothing after it.
+    Refused {
+        /// The first word: `WRONGTYPE`, `NOPERM`, `OOM`, `READONLY`, `LOADING`, `BUSY`, `MISCONF` …
+        code: String,
+        /// The rest, one line.
+        message: String,
+    },
+    /// The engine was closed, or the runtime that its connections live in has ended.
+    Closed(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::NotSent(why) | Failure::Unknown(why) | Failure::Closed(why) => {
+                f.write_str(why)
+            }
+            Failure::Refused { code, message } => write!(f, "{code} {message}"),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The same scripts, run inside the process.

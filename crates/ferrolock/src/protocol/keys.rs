@@ -1,0 +1,37 @@
+//! The names of keys and channels, as Redisson makes them.
+
+use std::sync::Arc;
+
+/// `P:{N}`, or `P:N` when the name brings its own hash tag.
+fn prefixed(prefix: &str, name: &str) -> Arc<str> {
+    if name.contains('{') {
+        format!("{prefix}:{name}").into()
+    } else {
+        format!("{prefix}:{{{name}}}").into()
+    }
+}
+
+/// The channel on which a plain lock's release is announced.
+pub(crate) fn lock_channel(name: &str) -> Arc<str> {
+    prefixed("redisson_lock__channel", name)
+}
+
+/// The hash with who the holders are, for people; ours alone.
+pub(crate) fn holder_details(name: &str) -> Arc<str> {
+    prefixed("ferrolock_holder", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_tagged_once() {
+        assert_eq!(&*lock_channel("orders"), "redisson_lock__channel:{orders}");
+        assert_eq!(
+            &*lock_channel("{eu}:orders"),
+            "redisson_lock__channel:{eu}:orders"
+        );
+        assert_eq!(&*holder_details("a b"), "ferrolock_holder:{a b}");
+    }
+}

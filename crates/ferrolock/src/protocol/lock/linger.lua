@@ -1,0 +1,17 @@
+-- Leaves the name taken for a while after the last hold on it was given up.
+-- KEYS  1 lock, 2 holder details (optional)
+-- ARGV  1 field of the tenure, 2 time in ms that the name stays taken
+-- reply 1: done; 0: nothing is there; -1: somebody else is there
+--
+-- The server ends it: no message is sent, waiters know the time from the reply to their attempt.
+local lock, details = KEYS[1], KEYS[2]
+local field, stay = ARGV[1], ARGV[2]
+
+if redis.call('HEXISTS', lock, field) == 0 then
+    return -redis.call('EXISTS', lock)
+end
+redis.call('PEXPIRE', lock, stay)
+if details then
+    redis.call('PEXPIRE', details, stay)
+end
+return 1

@@ -1,0 +1,33 @@
+-- Gives back holds of a tenure on a plain lock.
+-- KEYS  1 lock, 2 channel, 3 holder details (optional)
+-- ARGV  1 field of the tenure, 2 count to leave, 3 time in ms that the holds left still need
+-- reply released: how many heard of it (0 or more); holds left: 0; -1: nothing is there; -2: somebody else is there
+--
+-- Nothing left: remove the field, with which the lock goes, and tell whoever waits. Something left: raise the lease
+-- to what it needs and set the count. Every branch begins with a write that a full server allows.
+local lock, channel, details = KEYS[1], KEYS[2], KEYS[3]
+local field, count, need = ARGV[1], ARGV[2], ARGV[3]
+
+if count == '0' then
+    if redis.call('HDEL', lock, field) == 0 then
+        return -1 - redis.call('EXISTS', lock)
+    end
+    if details then
+        redis.call('HDEL', details, field)
+    end
+    return redis.call('PUBLISH', channel, '0')
+end
+local held = redis.call('HGET', lock, field)
+if held == false then
+    return -1 - redis.call('EXISTS', lock)
+end
+if redis.call('PTTL', lock) < tonumber(need) then
+    redis.call('PEXPIRE', lock, need)
+    if details then
+        redis.call('PEXPIRE', details, need)
+    end
+end
+if held ~= count then
+    redis.call('HSET', lock, field, count)
+end
+return 0

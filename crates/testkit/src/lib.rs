@@ -1,0 +1,1 @@
+//! Servers, faults and harnesses for the tests of this workspace.
