@@ -14,9 +14,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-#[expect(unused_imports, reason = "the skeleton")]
 pub(crate) use clock::{Clock, Tick};
 
+use crate::protocol::lock::BadReply;
 use crate::protocol::script::{Call, Value};
 
 /// A boxed future, as the methods of [`Engine`] return it.
@@ -129,6 +129,13 @@ pub(crate) enum Failure {
     },
     /// The engine was closed, or the runtime that its connections live in has ended.
     Closed(String),
+}
+
+impl From<BadReply> for Failure {
+    /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
+    fn from(BadReply(script, reply): BadReply) -> Self {
+        Failure::Unknown(format!("the reply to the {script} script makes no sense: {reply:?}"))
+    }
 }
 
 impl fmt::Display for Failure {

@@ -13,6 +13,7 @@ static RENEW: Script = script!("lock/renew");
 static LINGER: Script = script!("lock/linger");
 static FORCE_UNLOCK: Script = script!("lock/force_unlock");
 static INSPECT: Script = script!("lock/inspect");
+static KIND_OF: Script = script!("lock/kind_of");
 
 /// Every script of this file; tests and checks walk over it.
 #[cfg(test)]
@@ -169,6 +170,10 @@ pub(crate) fn inspect(keys: &LockKeys) -> Call {
         keys,
         args: Vec::new(),
     }
+}
+
+pub(crate) fn kind_of(keys: &LockKeys) -> Call {
+    Call { script: &KIND_OF, keys: vec![keys.lock.clone()], args: Vec::new() }
 }
 
 /// A call for a tenure; with the details key behind the others if it keeps details.

@@ -1,0 +1,373 @@
+//! The machinery under every primitive: who waits, who holds, who is owed a release.
+//!
+//! | who | lives in | owns |
+//! |---|---|---|
+//! | the caller's future | the caller's task | a slot, nothing else |
+//! | driver, one per contended name | the client's runtime | local queue, attempts, subscription, timers of waiting |
+//! | tenures | the client | which owner holds which name how often; one count-changing command at a time |
+//! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
+//!
+//! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
+//! Locks are taken in this order: desk, tenure, keeper, slot.
+
+pub(crate) mod acquire;
+pub(crate) mod desk;
+pub(crate) mod hold;
+pub(crate) mod keeper;
+pub(crate) mod release;
+pub(crate) mod tenure;
+mod wakes;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::engine::{Clock, Engine, Failure, Lane, Tick};
+use crate::error::{Error, LostReason, Result};
+use crate::options::Settings;
+use crate::owner::{Owner, OwnerId};
+use crate::protocol::lock::{Bearer, LockKeys};
+use crate::protocol::script::{Call, Value};
+use acquire::Request;
+use desk::Desk;
+use hold::Hold;
+use keeper::Keeper;
+use release::Leaver;
+use tenure::Count;
+
+/// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
+const REATTEMPTS_MAX: usize = 64;
+
+/// Everything that the handles of one client share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) settings: Settings,
+    /// The client's id: a version 8 uuid, so that scripts can tell ours from Redisson's.
+    pub(crate) id: String,
+    pub(crate) host: String,
+    numbers: AtomicU64,
+    pub(crate) desk: Mutex<Desk>,
+    pub(crate) reattempts: Arc<Semaphore>,
+    clock: OnceLock<Clock>,
+    runtime: OnceLock<Handle>,
+    keeper: OnceLock<Arc<Keeper>>,
+    process: u32,
+    closing: AtomicBool,
+    /// The last handle is gone; the connections end with the last release.
+    abandoned: AtomicBool,
+    keeper_connected: AtomicBool,
+    blind_told: AtomicBool,
+    /// Told at each end of a hold and of a release, for whoever shuts down.
+    pub(crate) quieter: Notify,
+    pending: Pending,
+}
+
+/// Releases on their way that nobody awaits.
+#[derive(Debug, Default)]
+struct Pending {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+impl Core {
+    pub(crate) fn new(engine: Arc<dyn Engine>, settings: Settings, runtime: Option<Handle>) -> Arc<Self> {
+        let core = Self {
+            engine,
+            settings,
+            id: new_id(),
+            host: host_name(),
+            numbers: AtomicU64::new(1),
+            desk: Mutex::new(Desk::default()),
+            reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
+            clock: OnceLock::new(),
+            runtime: OnceLock::new(),
+            keeper: OnceLock::new(),
+            process: std::process::id(),
+            closing: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            keeper_connected: AtomicBool::new(false),
+            blind_told: AtomicBool::new(false),
+            quieter: Notify::new(),
+            pending: Pending::default(),
+        };
+        if let Some(runtime) = runtime {
+            let _ = core.runtime.set(runtime);
+        }
+        Arc::new(core)
+    }
+
+    /// Whether a call may be made: not after a fork, not after the end.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_open_for_questions()?;
+        if self.is_closing() {
+            return Err(Error::closed("the client was shut down"));
+        }
+        Ok(())
+    }
+
+    /// Guards that outlive the beginning of a shutdown may still ask.
+    fn check_open_for_questions(&self) -> Result<()> {
+        if std::process::id() != self.process {
+            return Err(Error::closed("the process was forked: connect a new client in the child"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.get_or_init(|| self.engine.clock()).clone()
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        self.clock.get_or_init(|| self.engine.clock()).now()
+    }
+
+    /// The runtime that waiting runs in: the one given, else the one current at the first call.
+    pub(crate) fn runtime(&self) -> Result<&Handle> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let current = Handle::try_current()
+            .map_err(|_| Error::closed("there is no tokio runtime here: connect in one, or give one to the builder"))?;
+        Ok(self.runtime.get_or_init(|| current))
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        self.keeper.get_or_init(|| Keeper::of(&self.clock()))
+    }
+
+    /// True once: the keeper's connection should be made.
+    pub(crate) fn keeper_connects(&self) -> bool {
+        !self.keeper_connected.load(Ordering::Relaxed) && !self.keeper_connected.swap(true, Ordering::Relaxed)
+    }
+
+    /// Says once that waiting goes on without messages.
+    pub(crate) fn say_blind(&self, failure: &Failure) {
+        if !self.blind_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%failure, "subscribing was refused: waiting falls back to polling");
+        }
+    }
+
+    /// Asks the server something that changes no count, with the limit of a command.
+    pub(crate) async fn ask(self: &Arc<Self>, lane: Lane, call: Call) -> Result<Value> {
+        self.check_open_for_questions()?;
+        let core = self.clone();
+        let asked = self.runtime()?.spawn(async move {
+            let limit = core.now().after(core.settings.command_limit);
+            let work = async {
+                loop {
+                    match core.engine.call(lane, call.clone()).await {
+                        Err(Failure::NotSent(_)) => core.engine.ready(lane).await,
+                        reply => return reply,
+                    }
+                }
+            };
+            tokio::select! {
+                reply = work => reply.map_err(Error::from),
+                () = core.clock().sleep_until(limit) => Err(core.no_answer()),
+            }
+        });
+        match asked.await {
+            Ok(reply) => reply,
+            Err(_) => Err(Error::closed("the runtime that this client was connected in has ended")),
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        let (address, limit) = (self.engine.address(), self.settings.command_limit);
+        match self.engine.trouble() {
+            Some(refused @ Failure::Refused { .. }) => refused.into(),
+            Some(trouble) => Error::unreachable(format!("{address} did not answer for {limit:.1?}: {trouble}")),
+            None => Error::unreachable(format!("{address} did not answer for {limit:.1?}")),
+        }
+    }
+
+    /// A tenure with a number that this client has never used.
+    pub(crate) fn new_tenure(self: &Arc<Self>, request: &Request) -> Arc<Tenure> {
+        let id = OwnerId::new(&self.id, self.numbers.fetch_add(1, Ordering::Relaxed));
+        let bearer = Bearer { field: id.as_arc().clone(), who: request.who.clone() };
+        Arc::new(Tenure {
+            core: self.clone(),
+            keys: request.keys.clone(),
+            bearer,
+            id,
+            owner: request.owner.clone(),
+            lease: request.terms.lease,
+            state: Mutex::new(TenureState { count: Count::entering(), members: Vec::new(), gate_closed: false }),
+        })
+    }
+
+    /// A release is on its way that nobody awaits.
+    pub(crate) fn release_pending(self: &Arc<Self>) -> PendingRelease {
+        *unpoisoned(&self.pending.count) += 1;
+        PendingRelease { core: self.clone() }
+    }
+
+    /// The last handle is gone: lets releases that are on their way arrive, then ends the connections.
+    fn last_handle_gone(&self) {
+        let limit = if self.clock().is_virtual() { Duration::ZERO } else { self.settings.drop_limit };
+        if std::process::id() == self.process && !limit.is_zero() {
+            let count = unpoisoned(&self.pending.count);
+            let waited = self.pending.none.wait_timeout_while(count, limit, |count| *count > 0);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+        self.begin_closing();
+        self.abandoned.store(true, Ordering::Release);
+        if *unpoisoned(&self.pending.count) == 0 {
+            self.engine.close();
+        }
+    }
+
+    /// New calls and those who wait are turned away from now on.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Release);
+        unpoisoned(&self.desk).turn_away(&Error::closed("the client was shut down"));
+    }
+}
+
+/// A release that nobody awaits; dropped when it was answered or has become a debt.
+#[derive(Debug)]
+pub(crate) struct PendingRelease {
+    core: Arc<Core>,
+}
+
+impl Drop for PendingRelease {
+    fn drop(&mut self) {
+        let mut count = unpoisoned(&self.core.pending.count);
+        *count = count.saturating_sub(1);
+        let none = *count == 0;
+        drop(count);
+        if none {
+            self.core.pending.none.notify_all();
+            if self.core.abandoned.load(Ordering::Acquire) {
+                self.core.engine.close();
+            }
+        }
+        self.core.quieter.notify_waiters();
+    }
+}
+
+/// What every handle and guard of a client holds; with the last one the client ends.
+#[derive(Debug)]
+pub(crate) struct Alive {
+    pub(crate) core: Arc<Core>,
+    /// Handles made and guards given, so that a handle that was never used can be told.
+    pub(crate) unused_told: AtomicUsize,
+}
+
+impl Alive {
+    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+        Arc::new(Self { core, unused_told: AtomicUsize::new(0) })
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.core.last_handle_gone();
+    }
+}
+
+/// One unbroken time of an owner on a name.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) core: Arc<Core>,
+    pub(crate) keys: Arc<LockKeys>,
+    pub(crate) bearer: Bearer,
+    pub(crate) id: OwnerId,
+    pub(crate) owner: Owner,
+    /// The first hold's.
+    lease: Duration,
+    state: Mutex<TenureState>,
+}
+
+#[derive(Debug)]
+struct TenureState {
+    count: Count<Arc<Request>, Arc<Leaver>>,
+    members: Vec<Arc<Hold>>,
+    /// Attempts of this client on the name wait for our release.
+    gate_closed: bool,
+}
+
+impl Tenure {
+    pub(crate) fn holds(&self) -> u32 {
+        unpoisoned(&self.state).count.holds()
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        unpoisoned(&self.state).count.is_settled()
+    }
+
+    /// The longest that the server may keep what is left of it.
+    pub(crate) fn longest_lease(&self) -> Duration {
+        let state = unpoisoned(&self.state);
+        state.members.iter().map(|hold| hold.terms.lease).chain([self.lease]).max().unwrap_or_default()
+    }
+
+    /// Our release is not answered: attempts do not wait for it any longer.
+    pub(crate) fn open_gate(&self) {
+        let now = self.core.now();
+        let mut desk = unpoisoned(&self.core.desk);
+        if std::mem::take(&mut unpoisoned(&self.state).gate_closed) {
+            desk.release_ended(&self.keys.lock, now, None, Duration::ZERO);
+        }
+    }
+
+    /// The server said that the field is not there.
+    pub(crate) fn not_ours(self: &Arc<Self>, reason: LostReason) {
+        let after = unpoisoned(&self.state).count.not_ours(reason);
+        self.follow(after, None);
+    }
+}
+
+/// A client id: random, version 8.
+fn new_id() -> String {
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // No entropy source. What is left tells clients apart by time, thread and process.
+        fastrand::fill(&mut bytes);
+    }
+    let n = u128::from_be_bytes(bytes);
+    let n = (n & !(0xf << 76)) | (8 << 76);
+    let n = (n & !(0b11 << 62)) | (0b10 << 62);
+    let hex = format!("{n:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+/// A panic elsewhere has left the data as valid as it was: every change below is made whole or not at all.
+pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_id_is_a_version_8_uuid() {
+        let id = new_id();
+
+        assert_eq!(id.len(), 36);
+        assert_eq!(id.as_bytes()[14], b'8');
+        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
+        assert_eq!(id.matches('-').count(), 4);
+        assert_ne!(id, new_id());
+    }
+}

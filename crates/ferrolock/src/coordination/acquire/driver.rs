@@ -1,0 +1,485 @@
+//! Decides when the local waiters of one name make an attempt.
+//!
+//! A state machine without I/O and clock: what happened comes in with its time, [`Driver::next`] says what to do now.
+//! `W` stands for somebody who waits; the shell gives it meaning.
+//!
+//! The order that loses no wake-up: attempt → busy → listen → confirmed → attempt again → sleep. Every message on the
+//! channel is counted; if the count moved while an attempt was under way, a *busy* that comes back is stale and the
+//! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
+//! deadline, or the safety poll: a message may never come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::engine::Tick;
+use crate::protocol::lock::Rest;
+
+/// The first safety poll after an event; it doubles from poll to poll.
+const POLL_FIRST: Duration = Duration::from_secs(1);
+const POLL_MAX: Duration = Duration::from_secs(10);
+/// Pauses when there is no subscription to rely on.
+const BLIND_FIRST: Duration = Duration::from_millis(25);
+const BLIND_MAX: Duration = Duration::from_secs(1);
+/// How long after its deadline a waiter waits for the answer to its last attempt.
+const LAST_ANSWER: Duration = Duration::from_millis(80);
+/// How long a subscription stays after the last waiter: the next one comes soon where there was one.
+const LINGER: Duration = Duration::from_secs(5);
+/// The random pause of a process that should let others go first: two round trips, within these bounds.
+const YIELD_MIN: Duration = Duration::from_micros(100);
+const YIELD_MAX: Duration = Duration::from_millis(2);
+
+/// The waiters of one name in this client, and all that decides when they try.
+#[derive(Debug)]
+pub(crate) struct Driver<W> {
+    line: VecDeque<Waiter<W>>,
+    next_id: u64,
+    /// The attempt under way: what was heard before it was sent, and when that was.
+    attempt: Option<Sent>,
+    /// When the next attempt is due, and why.
+    due: Option<(Tick, Cause)>,
+    /// Why the attempt under way was made; kept for whoever counts.
+    cause: Cause,
+    /// Messages and gaps so far.
+    heard: u64,
+    listening: Listening,
+    pause: Duration,
+    /// Since when the server owes an answer.
+    silent_since: Option<Tick>,
+    /// When the last attempt that found it busy was sent, and what the holder had left.
+    busy: Option<(Tick, Rest)>,
+    ours: OurRelease,
+    /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
+    releases: u32,
+    /// Since when nobody waits.
+    idle_since: Option<Tick>,
+    unreachable_after: Duration,
+    random: fastrand::Rng,
+}
+
+/// Somebody in the line.
+#[derive(Debug)]
+struct Waiter<W> {
+    id: u64,
+    who: W,
+    joined: Tick,
+    deadline: Option<Tick>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Tick,
+    heard: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    No,
+    Asked,
+    Yes,
+    Refused,
+}
+
+/// What our own last release on this name told about the competition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OurRelease {
+    /// None yet: nothing is known.
+    None,
+    /// Ours was the last; so many other processes heard of it.
+    Last { others: u64 },
+    /// Somebody else has held it since.
+    Earlier { others: u64 },
+}
+
+/// Why an attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Somebody came first into the line.
+    Arrival,
+    /// The subscription was confirmed.
+    Confirmed,
+    /// A message came.
+    Message,
+    /// The subscription was interrupted and stands again.
+    Gap,
+    /// A release of our own was answered.
+    OwnRelease,
+    /// The holder's lease should be over.
+    LeaseEnd,
+    /// Nothing happened for a while.
+    SafetyPoll,
+    /// A waiter's time is up.
+    LastChance,
+    /// The server can be reached again.
+    Reconnected,
+}
+
+impl Cause {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Cause::Arrival => "arrival",
+            Cause::Confirmed => "confirmed",
+            Cause::Message => "message",
+            Cause::Gap => "gap",
+            Cause::OwnRelease => "own_release",
+            Cause::LeaseEnd => "lease_end",
+            Cause::SafetyPoll => "safety_poll",
+            Cause::LastChance => "last_chance",
+            Cause::Reconnected => "reconnected",
+        }
+    }
+}
+
+/// What to do now.
+#[derive(Debug)]
+pub(crate) enum Next<W> {
+    /// Send an attempt for the front of the line, which has that number.
+    Attempt { id: u64, cause: Cause },
+    /// Ask for the subscription.
+    Listen,
+    /// The time of these is up, and the lock was busy to the end.
+    TimedOut(Vec<Late<W>>),
+    /// The server did not answer these.
+    Unreachable(Vec<Late<W>>),
+    /// Nothing before that time (or an event).
+    Sleep(Tick),
+    /// Nobody waits, nothing is under way, and the subscription has lingered long enough.
+    Done,
+}
+
+/// Somebody whose time is up.
+#[derive(Debug)]
+pub(crate) struct Late<W> {
+    pub(crate) who: W,
+    pub(crate) waited: Duration,
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Where somebody joins the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Back,
+    /// They had been offered the lock and were not there to take it.
+    Front,
+}
+
+impl<W> Driver<W> {
+    pub(crate) fn new(unreachable_after: Duration, seed: u64) -> Self {
+        Self {
+            line: VecDeque::new(),
+            next_id: 0,
+            attempt: None,
+            due: None,
+            cause: Cause::Arrival,
+            heard: 0,
+            listening: Listening::No,
+            pause: POLL_FIRST,
+            silent_since: None,
+            busy: None,
+            ours: OurRelease::None,
+            releases: 0,
+            idle_since: None,
+            unreachable_after,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Somebody waits from now on.
+    pub(crate) fn join(
+        &mut self,
+        now: Tick,
+        who: W,
+        deadline: Option<Tick>,
+        place: Place,
+        round_trip: Duration,
+    ) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let waiter = Waiter { id, who, joined: now, deadline };
+        match place {
+            Place::Back => self.line.push_back(waiter),
+            Place::Front => self.line.push_front(waiter),
+        }
+        self.idle_since = None;
+        if self.line.len() == 1 && self.attempt.is_none() {
+            // Whoever released last and comes again at once lets those go first who heard of the release.
+            let pause = match self.ours {
+                OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
+                _ => Duration::ZERO,
+            };
+            self.due = None;
+            self.try_at(now.after(pause), Cause::Arrival);
+        }
+        id
+    }
+
+    /// Somebody does not wait any more.
+    pub(crate) fn leave(&mut self, id: u64) -> Option<W> {
+        let place = self.line.iter().position(|waiter| waiter.id == id)?;
+        self.line.remove(place).map(|waiter| waiter.who)
+    }
+
+    /// Takes out everybody for whom `goes` says so, in order.
+    pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
+        let (out, stay): (Vec<_>, VecDeque<_>) =
+            std::mem::take(&mut self.line).into_iter().partition(|waiter| goes(&waiter.who));
+        self.line = stay;
+        out.into_iter().map(|waiter| waiter.who).collect()
+    }
+
+    /// Who has that number.
+    pub(crate) fn waiter(&self, id: u64) -> Option<&W> {
+        self.line.iter().find(|waiter| waiter.id == id).map(|waiter| &waiter.who)
+    }
+
+    /// Anybody.
+    pub(crate) fn any(&self) -> Option<&W> {
+        self.line.front().map(|waiter| &waiter.who)
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(self.listening, Listening::Asked | Listening::Yes)
+    }
+
+    /// The subscription is confirmed.
+    pub(crate) fn confirmed(&mut self, now: Tick) {
+        self.listening = Listening::Yes;
+        self.event(now, Duration::ZERO, Cause::Confirmed);
+    }
+
+    /// There will be no subscription: attempts follow the clock alone.
+    pub(crate) fn not_listening(&mut self, now: Tick) {
+        self.listening = Listening::Refused;
+        self.pause = BLIND_FIRST;
+        self.try_at(now.after(self.jittered(BLIND_FIRST)), Cause::SafetyPoll);
+    }
+
+    /// A message came.
+    pub(crate) fn message(&mut self, now: Tick, round_trip: Duration) {
+        let pause = self.courtesy(round_trip);
+        self.event(now, pause, Cause::Message);
+    }
+
+    /// Messages may have been missed; `spread` keeps thousands of names from asking at once.
+    pub(crate) fn gap(&mut self, now: Tick, spread: Duration) {
+        let pause = spread.mul_f64(self.random.f64());
+        self.event(now, pause, Cause::Gap);
+    }
+
+    fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
+        self.heard += 1;
+        self.pause = POLL_FIRST;
+        if self.attempt.is_none() {
+            self.try_at(now.after(pause), cause);
+        } else {
+            self.cause = cause;
+        }
+    }
+
+    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
+    /// process would win every time.
+    fn courtesy(&mut self, round_trip: Duration) -> Duration {
+        let rude = match self.ours {
+            OurRelease::Last { others } => others > 0,
+            OurRelease::Earlier { others } => others > 1,
+            OurRelease::None => true,
+        };
+        if !rude {
+            return Duration::ZERO;
+        }
+        (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX).mul_f64(self.random.f64())
+    }
+
+    /// A release of ours on this name is about to be sent.
+    pub(crate) fn release_begins(&mut self, now: Tick) {
+        self.releases += 1;
+        self.silent_since.get_or_insert(now);
+        if let OurRelease::Earlier { others } = self.ours {
+            self.ours = OurRelease::Last { others };
+        }
+    }
+
+    /// A release of ours ended; `heard`: it freed the name, and so many were told, ourselves among them.
+    pub(crate) fn release_ended(&mut self, now: Tick, heard: Option<u64>, round_trip: Duration) {
+        self.releases = self.releases.saturating_sub(1);
+        if self.releases == 0 && self.attempt.is_none() {
+            self.silent_since = None;
+        }
+        let Some(heard) = heard else { return };
+        let us = u64::from(self.listening == Listening::Yes);
+        self.ours = OurRelease::Last { others: heard.saturating_sub(us) };
+        let pause = self.courtesy(round_trip);
+        if self.attempt.is_none() && !self.line.is_empty() {
+            self.try_at(now.after(pause), Cause::OwnRelease);
+        }
+    }
+
+    /// The attempt is handed over now.
+    pub(crate) fn sent(&mut self, now: Tick) {
+        self.attempt = Some(Sent { at: now, heard: self.heard });
+        self.due = None;
+        self.silent_since.get_or_insert(now);
+    }
+
+    /// The attempt was granted for so long, to whom it was made for; `None`: they have gone, and it is given back.
+    pub(crate) fn granted(&mut self, now: Tick, lease: Duration, id: u64) -> Option<(W, Duration)> {
+        self.attempt = None;
+        self.silent_since = None;
+        self.pause = POLL_FIRST;
+        // It is busy now, and by whom is known: the next in line waits for our own release.
+        self.busy = Some((now, Rest::Left(lease)));
+        self.due = Some((now.after(self.jittered(POLL_FIRST)), Cause::SafetyPoll));
+        let place = self.line.iter().position(|waiter| waiter.id == id)?;
+        self.line.remove(place).map(|waiter| (waiter.who, now.since(waiter.joined)))
+    }
+
+    /// The attempt found it busy.
+    pub(crate) fn found_busy(&mut self, now: Tick, rest: Rest) {
+        self.silent_since = None;
+        let Some(sent) = self.attempt.take() else { return };
+        self.busy = Some((sent.at, rest));
+        if let OurRelease::Last { others } = self.ours {
+            self.ours = OurRelease::Earlier { others };
+        }
+        if sent.heard != self.heard {
+            return self.try_at(now, self.cause);
+        }
+        let blind = self.listening == Listening::Refused;
+        let poll = (now.after(self.jittered(self.pause)), Cause::SafetyPoll);
+        self.pause = (self.pause * 2).min(if blind { BLIND_MAX } else { POLL_MAX });
+        self.due = Some(match rest {
+            Rest::Left(left) if now.after(left + Duration::from_millis(1)) < poll.0 => {
+                (now.after(left + Duration::from_millis(1)), Cause::LeaseEnd)
+            }
+            _ => poll,
+        });
+    }
+
+    /// The attempt had no answer, or there is no connection: again when there is one, or a little later.
+    pub(crate) fn failed(&mut self, now: Tick) {
+        self.attempt = None;
+        self.silent_since.get_or_insert(now);
+        let pause = self.jittered(Duration::from_millis(100));
+        self.try_at(now.after(pause), Cause::Reconnected);
+    }
+
+    /// There is a connection again.
+    pub(crate) fn reconnected(&mut self, now: Tick) {
+        if self.attempt.is_none() {
+            self.try_at(now, Cause::Reconnected);
+        }
+    }
+
+    /// The server refused: everybody in line hears it.
+    pub(crate) fn refused(&mut self) -> Vec<W> {
+        self.attempt = None;
+        self.silent_since = None;
+        self.take(|_| true)
+    }
+
+    /// Why the attempt under way was made.
+    pub(crate) fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// What to do now; called again after each thing done and each event.
+    pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
+        let silent = self.silent_since.is_some_and(|since| now >= since.after(self.unreachable_after));
+        if silent && !self.line.is_empty() {
+            return Next::Unreachable(self.take_late(now, |_| true));
+        }
+        let late = self.take_out_of_time(now);
+        if let Some(next) = late {
+            return next;
+        }
+        if self.line.is_empty() {
+            return self.next_of_nobody(now);
+        }
+        if self.attempt.is_none() && self.releases == 0 {
+            if let (Some(cause), Some(front)) = (self.due_cause(now), self.line.front()) {
+                self.cause = cause;
+                return Next::Attempt { id: front.id, cause };
+            }
+            if self.listening == Listening::No && self.busy.is_some() {
+                self.listening = Listening::Asked;
+                return Next::Listen;
+            }
+        }
+        Next::Sleep(self.wake_at(now))
+    }
+
+    fn next_of_nobody(&mut self, now: Tick) -> Next<W> {
+        if self.attempt.is_some() {
+            return Next::Sleep(Tick::FAR);
+        }
+        let until = self.idle_since.get_or_insert(now).after(LINGER);
+        if self.is_listening() && now < until { Next::Sleep(until) } else { Next::Done }
+    }
+
+    fn due_cause(&self, now: Tick) -> Option<Cause> {
+        if let Some((at, cause)) = self.due
+            && at <= now
+        {
+            return Some(cause);
+        }
+        // Whoever gives up asks once more: the message may have been lost.
+        self.line.iter().any(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now)).then_some(Cause::LastChance)
+    }
+
+    /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
+    fn take_out_of_time(&mut self, now: Tick) -> Option<Next<W>> {
+        if let Some((sent, _)) = self.busy {
+            let late = self.take_late(now, |deadline| deadline <= sent);
+            if !late.is_empty() {
+                return Some(Next::TimedOut(late));
+            }
+        }
+        let late = self.take_late(now, |deadline| now >= deadline.after(LAST_ANSWER));
+        if late.is_empty() {
+            return None;
+        }
+        let owed = self.silent_since.is_some_and(|since| now >= since.after(LAST_ANSWER));
+        Some(if owed || self.busy.is_none() { Next::Unreachable(late) } else { Next::TimedOut(late) })
+    }
+
+    fn take_late(&mut self, now: Tick, mut is_late: impl FnMut(Tick) -> bool) -> Vec<Late<W>> {
+        let rest = self.busy.map(|(_, rest)| rest);
+        let mut late = Vec::new();
+        let mut index = 0;
+        while let Some(waiter) = self.line.get(index) {
+            if is_late(waiter.deadline.unwrap_or(Tick::FAR)) {
+                if let Some(waiter) = self.line.remove(index) {
+                    late.push(Late { waited: now.since(waiter.joined), who: waiter.who, rest });
+                }
+            } else {
+                index += 1;
+            }
+        }
+        late
+    }
+
+    fn wake_at(&self, now: Tick) -> Tick {
+        let idle = self.attempt.is_none() && self.releases == 0;
+        let due = self.due.filter(|_| idle).map(|(at, _)| at);
+        let silent = self.silent_since.map(|since| since.after(self.unreachable_after));
+        let deadlines = self.line.iter().filter_map(|waiter| waiter.deadline).map(|deadline| {
+            if idle && deadline > now { deadline } else { deadline.after(LAST_ANSWER) }
+        });
+        deadlines.chain(due).chain(silent).min().unwrap_or(Tick::FAR)
+    }
+
+    /// Sooner wins.
+    fn try_at(&mut self, at: Tick, cause: Cause) {
+        if self.due.is_none_or(|(due, _)| at < due) {
+            self.due = Some((at, cause));
+        }
+    }
+
+    /// Up to a quarter less, so that processes do not ask in step.
+    fn jittered(&mut self, pause: Duration) -> Duration {
+        pause.mul_f64(1.0 - self.random.f64() / 4.0)
+    }
+}
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

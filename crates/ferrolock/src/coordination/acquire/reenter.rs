@@ -1,0 +1,64 @@
+//! An owner who is inside enters again: no queue, one more hold of the running tenure.
+
+use std::sync::Arc;
+
+use super::{Request, unreachable};
+use crate::coordination::hold::Hold;
+use crate::coordination::release::{Driven, settle};
+use crate::coordination::{Tenure, unpoisoned};
+use crate::engine::Lane;
+use crate::error::{Error, LostReason};
+
+/// Enters, and gives up at the request's limit; what comes later is given back.
+pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
+    let stranded = super::Stranded { request: &request };
+    let core = &tenure.core;
+    let begun = core.now();
+    let limit = match (request.deadline, request.patience) {
+        (_, super::Patience::None) => begun.after(core.settings.command_limit),
+        (Some(deadline), _) => deadline.max(begun.after(core.settings.command_limit)),
+        (None, _) => begun.after(core.settings.unreachable_after),
+    };
+    let refused = unpoisoned(&tenure.state).count.enter(request.clone()).is_err();
+    if refused {
+        // It ended between the look and the step: the owner is not inside any more.
+        request.fail(Error::lost(LostReason::Removed));
+        return;
+    }
+    let work = async {
+        settle_until_quiet(&tenure).await;
+        // Somebody else may be sending for the tenure, and sends this too.
+        request.slot.served().await;
+    };
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        () = &mut work => {}
+        () = core.clock().sleep_until(limit) => {
+            request.fail(unreachable(core, core.engine.trouble(), core.now().since(begun)));
+            work.await;
+        }
+    }
+    drop(stranded);
+}
+
+/// Runs what the tenure has to send; when a command cannot be sent or its outcome is unknown, again with a connection.
+async fn settle_until_quiet(tenure: &Arc<Tenure>) {
+    while settle(tenure, Lane::Commands).await == Driven::Again {
+        tenure.core.engine.ready(Lane::Commands).await;
+        let pause = std::time::Duration::from_millis(20 + fastrand::u64(..60));
+        tenure.core.clock().sleep_until(tenure.core.now().after(pause)).await;
+    }
+}
+
+impl Tenure {
+    /// One more hold of this tenure, for that request.
+    pub(crate) fn entered_again(self: &Arc<Self>, request: &Arc<Request>, sent: crate::engine::Tick) {
+        let cap = request.terms.max_hold.map(|limit| sent.after(limit));
+        let lease = request.terms.lease_at(sent, cap);
+        let hold = Hold::new(self.clone(), request.terms, cap, sent, lease);
+        unpoisoned(&self.state).members.push(hold.clone());
+        crate::figures::granted("reentry", std::time::Duration::ZERO);
+        self.core.keeper().offer(hold, &request.slot);
+    }
+}

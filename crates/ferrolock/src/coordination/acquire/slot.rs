@@ -1,0 +1,132 @@
+//! Where a caller's future waits: `Waiting → Offered → Accepted`, or `Withdrawn` when it did not come in time.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
+
+use crate::coordination::hold::Hold;
+use crate::coordination::unpoisoned;
+use crate::error::Error;
+
+/// Shared by the caller's future and whoever makes the attempts.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    state: Mutex<State>,
+    /// Told when nobody needs to work for it any more.
+    served: Notify,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(Option<Waker>),
+    Offered(Arc<Hold>),
+    Withdrawn,
+    Answered(Answer),
+    /// The caller has its answer, or has gone.
+    Over,
+}
+
+/// What a caller gets instead of a hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// Busy, for a caller that does not want an error for it.
+    Busy,
+    Failed(Error),
+}
+
+/// What a caller's poll finds.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Granted(Arc<Hold>),
+    /// It was offered and taken back: wait again, at the front.
+    Withdrawn,
+    Answered(Answer),
+}
+
+impl Slot {
+    pub(crate) fn new() -> Arc<Slot> {
+        Arc::new(Slot { state: Mutex::new(State::Waiting(None)), served: Notify::new() })
+    }
+
+    /// Lays a grant in. `Err`: the caller has gone, or has another answer.
+    pub(crate) fn offer(&self, hold: Arc<Hold>) -> Result<(), Arc<Hold>> {
+        let mut state = unpoisoned(&self.state);
+        let State::Waiting(waker) = &mut *state else { return Err(hold) };
+        let waker = waker.take();
+        *state = State::Offered(hold);
+        drop(state);
+        self.served.notify_waiters();
+        waker.inspect(Waker::wake_by_ref);
+        Ok(())
+    }
+
+    /// Gives the caller its last word, unless it has one.
+    pub(crate) fn answer(&self, answer: Answer) {
+        let mut state = unpoisoned(&self.state);
+        let State::Waiting(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = State::Answered(answer);
+        drop(state);
+        self.served.notify_waiters();
+        waker.inspect(Waker::wake_by_ref);
+    }
+
+    /// Takes an offer back that nobody came for.
+    pub(crate) fn withdraw(&self) -> Option<Arc<Hold>> {
+        let mut state = unpoisoned(&self.state);
+        if !matches!(*state, State::Offered(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut *state, State::Withdrawn) {
+            State::Offered(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The caller goes; what had been offered to it is given back to whoever asks.
+    pub(crate) fn abandon(&self) -> Option<Arc<Hold>> {
+        let before = std::mem::replace(&mut *unpoisoned(&self.state), State::Over);
+        self.served.notify_waiters();
+        match before {
+            State::Offered(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*unpoisoned(&self.state), State::Waiting(_))
+    }
+
+    /// Ready when the caller has been offered something, was answered, or has gone.
+    pub(crate) async fn served(&self) {
+        loop {
+            let mut served = std::pin::pin!(self.served.notified());
+            served.as_mut().enable();
+            if !self.is_waiting() {
+                return;
+            }
+            served.await;
+        }
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Found> {
+        let mut state = unpoisoned(&self.state);
+        if let State::Waiting(waker) = &mut *state {
+            match waker {
+                Some(known) if known.will_wake(cx.waker()) => {}
+                _ => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(match std::mem::replace(&mut *state, State::Over) {
+            State::Offered(hold) => Found::Granted(hold),
+            State::Withdrawn => {
+                *state = State::Waiting(Some(cx.waker().clone()));
+                Found::Withdrawn
+            }
+            State::Answered(answer) => Found::Answered(answer),
+            State::Waiting(_) | State::Over => Found::Answered(Answer::Failed(Error::closed("polled after its end"))),
+        })
+    }
+}

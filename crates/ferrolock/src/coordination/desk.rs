@@ -1,0 +1,141 @@
+//! What a client knows of each name: who holds it here, who waits for it here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::acquire::Request;
+use super::acquire::driver::Driver;
+use super::acquire::slot::Answer;
+use super::{Tenure, tenure::Phase, unpoisoned};
+use crate::engine::{Subscription, Tick};
+use crate::error::Error;
+use crate::owner::Owner;
+
+/// All names that somebody here holds or waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    seats: HashMap<Arc<str>, Seat>,
+}
+
+/// One name.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    tenures: Vec<Arc<Tenure>>,
+    /// Those who wait. Kept for a while after the last one, for what it knows of the competition.
+    pub(crate) driver: Option<Driver<Arc<Request>>>,
+    pub(crate) subscription: Option<Subscription>,
+    /// A task runs the driver.
+    pub(crate) driven: bool,
+    /// Releases of ours that are not answered yet.
+    releases: u32,
+    /// Told of whatever the driver, or an attempt that waits for our releases, should look at.
+    pub(crate) news: Arc<Notify>,
+}
+
+impl Seat {
+    fn new() -> Self {
+        Self {
+            tenures: Vec::new(),
+            driver: None,
+            subscription: None,
+            driven: false,
+            releases: 0,
+            news: Arc::new(Notify::new()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tenures.is_empty() && self.driver.is_none() && self.releases == 0 && !self.driven
+    }
+
+    pub(crate) fn releases(&self) -> u32 {
+        self.releases
+    }
+
+    /// The tenure that `owner` can enter again.
+    pub(crate) fn live_tenure(&self, owner: &Owner) -> Option<Arc<Tenure>> {
+        let live = |tenure: &&Arc<Tenure>| {
+            tenure.owner == *owner && unpoisoned(&tenure.state).count.phase() == Phase::Live
+        };
+        self.tenures.iter().find(live).cloned()
+    }
+}
+
+impl Desk {
+    pub(crate) fn seat(&mut self, name: &Arc<str>) -> &mut Seat {
+        self.seats.entry(name.clone()).or_insert_with(Seat::new)
+    }
+
+    pub(crate) fn seat_if_any(&mut self, name: &str) -> Option<&mut Seat> {
+        self.seats.get_mut(name)
+    }
+
+    pub(crate) fn live_tenure(&self, name: &str, owner: &Owner) -> Option<Arc<Tenure>> {
+        self.seats.get(name)?.live_tenure(owner)
+    }
+
+    /// A grant came.
+    pub(crate) fn moved_in(&mut self, tenure: &Arc<Tenure>) {
+        self.seat(&tenure.keys.lock).tenures.push(tenure.clone());
+    }
+
+    /// A tenure ended.
+    pub(crate) fn moved_out(&mut self, tenure: &Arc<Tenure>) {
+        if let Some(seat) = self.seats.get_mut(&tenure.keys.lock) {
+            seat.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
+        }
+        self.tidy(&tenure.keys.lock);
+    }
+
+    /// A release of ours is on its way: attempts wait for its answer.
+    pub(crate) fn release_begins(&mut self, name: &Arc<str>, now: Tick) {
+        let seat = self.seat(name);
+        seat.releases += 1;
+        if let Some(driver) = &mut seat.driver {
+            driver.release_begins(now);
+        }
+    }
+
+    /// It was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
+    pub(crate) fn release_ended(&mut self, name: &str, now: Tick, heard: Option<u64>, round_trip: Duration) {
+        let Some(seat) = self.seats.get_mut(name) else { return };
+        seat.releases = seat.releases.saturating_sub(1);
+        if let Some(driver) = &mut seat.driver {
+            driver.release_ended(now, heard, round_trip);
+        }
+        seat.news.notify_waiters();
+        seat.news.notify_one();
+        self.tidy(name);
+    }
+
+    /// Forgets a name that nobody holds or waits for.
+    pub(crate) fn tidy(&mut self, name: &str) {
+        if self.seats.get(name).is_some_and(Seat::is_empty) {
+            self.seats.remove(name);
+        }
+    }
+
+    /// Names that are listened to.
+    pub(crate) fn listening(&self) -> usize {
+        self.seats.values().filter(|seat| seat.subscription.is_some()).count()
+    }
+
+    /// Every tenure of this client.
+    pub(crate) fn tenures(&self) -> Vec<Arc<Tenure>> {
+        self.seats.values().flat_map(|seat| seat.tenures.iter().cloned()).collect()
+    }
+
+    /// Everybody who waits is told so.
+    pub(crate) fn turn_away(&mut self, error: &Error) {
+        for seat in self.seats.values_mut() {
+            for request in seat.driver.iter_mut().flat_map(|driver| driver.take(|_| true)) {
+                request.slot.answer(Answer::Failed(error.clone().of(&request.keys.lock)));
+            }
+            seat.news.notify_waiters();
+            seat.news.notify_one();
+        }
+    }
+}

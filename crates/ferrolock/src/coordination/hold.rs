@@ -1,0 +1,233 @@
+//! One hold: what a guard shows of it, and what the keeper writes.
+//!
+//! | status | means | who sets it |
+//! |---|---|---|
+//! | `Held` | confirmed, deadline ahead | the grant, each renewal |
+//! | `Uncertain` | a renewal failed or hangs, deadline ahead | the keeper |
+//! | `Lost(reason)` | over, or may be; never anything else again | the keeper, or whoever looks at the clock first |
+//! | `Released` | given back | the guard |
+//!
+//! The deadline is one number, compared with the clock at every look: a timer may be late after a pause of the
+//! process, the clock is not.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Tenure;
+use crate::engine::{Clock, Tick};
+use crate::error::LostReason;
+use crate::options::Terms;
+
+/// Shared by a guard, its tenure and the keeper.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) terms: Terms,
+    /// When `max_hold` ends it.
+    pub(crate) cap: Option<Tick>,
+    pub(crate) since: Tick,
+    clock: Clock,
+    deadline: AtomicU64,
+    status: AtomicU8,
+    /// The keeper's number for it; zero: not kept.
+    pub(crate) kept_as: AtomicU64,
+    over: Notify,
+    renewal: Notify,
+    token: OnceLock<CancellationToken>,
+}
+
+/// A hold's state as the clock shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Held,
+    Uncertain,
+    Lost(LostReason),
+    Released,
+}
+
+impl Status {
+    const fn code(self) -> u8 {
+        match self {
+            Status::Held => 0,
+            Status::Uncertain => 1,
+            Status::Released => 2,
+            Status::Lost(LostReason::Expired) => 3,
+            Status::Lost(LostReason::TakenOver) => 4,
+            Status::Lost(LostReason::Removed) => 5,
+            Status::Lost(LostReason::MaxHold) => 6,
+            Status::Lost(LostReason::ShutDown) => 7,
+        }
+    }
+
+    const fn of(code: u8) -> Status {
+        match code {
+            0 => Status::Held,
+            1 => Status::Uncertain,
+            2 => Status::Released,
+            4 => Status::Lost(LostReason::TakenOver),
+            5 => Status::Lost(LostReason::Removed),
+            6 => Status::Lost(LostReason::MaxHold),
+            7 => Status::Lost(LostReason::ShutDown),
+            _ => Status::Lost(LostReason::Expired),
+        }
+    }
+}
+
+impl Hold {
+    /// A hold that was asked for at `sent` and granted for `lease`.
+    pub(crate) fn new(tenure: Arc<Tenure>, terms: Terms, cap: Option<Tick>, sent: Tick, lease: Duration) -> Arc<Self> {
+        let deadline = terms.deadline(sent, lease).min(cap.unwrap_or(Tick::FAR));
+        Arc::new(Self {
+            clock: tenure.core.clock(),
+            tenure,
+            terms,
+            cap,
+            since: sent,
+            deadline: AtomicU64::new(deadline.as_nanos()),
+            status: AtomicU8::new(Status::Held.code()),
+            kept_as: AtomicU64::new(0),
+            over: Notify::new(),
+            renewal: Notify::new(),
+            token: OnceLock::new(),
+        })
+    }
+
+    /// The status now; notices a deadline that has passed.
+    pub(crate) fn status(&self) -> Status {
+        let status = Status::of(self.status.load(Ordering::Acquire));
+        if matches!(status, Status::Held | Status::Uncertain) && self.clock.now() >= self.deadline() {
+            self.lose(self.reason_at_deadline());
+            return Status::of(self.status.load(Ordering::Acquire));
+        }
+        status
+    }
+
+    pub(crate) fn deadline(&self) -> Tick {
+        Tick::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// Until the deadline; zero when it is over.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.status() {
+            Status::Held | Status::Uncertain => self.deadline().since(self.clock.now()),
+            Status::Lost(_) | Status::Released => Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn reason_at_deadline(&self) -> LostReason {
+        if self.cap.is_some_and(|cap| self.deadline() >= cap) { LostReason::MaxHold } else { LostReason::Expired }
+    }
+
+    /// The lease to ask for now.
+    pub(crate) fn wanted_lease(&self, now: Tick) -> Duration {
+        self.terms.lease_at(now, self.cap)
+    }
+
+    /// How long the server must still keep it for this hold alone.
+    pub(crate) fn need(&self, now: Tick) -> Duration {
+        match (self.status(), self.terms.renew_every) {
+            (Status::Lost(_) | Status::Released, _) => Duration::ZERO,
+            (_, Some(_)) => self.wanted_lease(now),
+            (_, None) => self.deadline().since(now) + self.terms.margin,
+        }
+    }
+
+    /// A renewal that was sent at `sent` for `lease` is confirmed. Too late if the deadline has passed meanwhile.
+    pub(crate) fn renewed(&self, sent: Tick, lease: Duration) -> Tick {
+        if matches!(self.status(), Status::Held | Status::Uncertain) {
+            let until = self.terms.deadline(sent, lease).min(self.cap.unwrap_or(Tick::FAR));
+            self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
+            self.change(Status::Uncertain, Status::Held);
+        }
+        self.deadline()
+    }
+
+    /// A renewal failed or hangs. True: it was certain until now.
+    pub(crate) fn doubt(&self) -> bool {
+        self.change(Status::Held, Status::Uncertain)
+    }
+
+    /// A renewal ended, whatever it brought.
+    pub(crate) fn renewal_over(&self) {
+        self.renewal.notify_waiters();
+        self.renewal.notify_one();
+    }
+
+    /// Waits a little for a renewal that is under way.
+    pub(crate) async fn renewal_ended(self: &Arc<Self>) {
+        self.tenure.core.keeper().alarm_renewal(self, super::release::RENEWAL_WAIT);
+        self.renewal.notified().await;
+    }
+
+    /// The hold is over without a release. True: it was this call that ended it.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let lost = Status::Lost(reason);
+        if !self.change(Status::Held, lost) && !self.change(Status::Uncertain, lost) {
+            return false;
+        }
+        crate::figures::lost(reason);
+        tracing::warn!(lock = %self.tenure.keys.lock, owner = %self.tenure.id, %reason, "lock lost");
+        self.end();
+        true
+    }
+
+    /// The guard gives it back. What it was until then.
+    pub(crate) fn release(&self) -> Status {
+        let before = self.status();
+        if self.change(Status::Held, Status::Released) || self.change(Status::Uncertain, Status::Released) {
+            self.end();
+            return before;
+        }
+        self.status()
+    }
+
+    fn change(&self, from: Status, to: Status) -> bool {
+        let orders = (Ordering::AcqRel, Ordering::Acquire);
+        let changed = self.status.compare_exchange(from.code(), to.code(), orders.0, orders.1).is_ok();
+        match (changed, from, to) {
+            (true, _, Status::Uncertain) => crate::figures::uncertain(true),
+            (true, Status::Uncertain, _) => crate::figures::uncertain(false),
+            _ => {}
+        }
+        changed
+    }
+
+    fn end(&self) {
+        self.over.notify_waiters();
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+
+    /// Ready when it is lost; never if it is released.
+    pub(crate) async fn lost(&self) -> LostReason {
+        loop {
+            let mut over = std::pin::pin!(self.over.notified());
+            over.as_mut().enable();
+            if let Status::Lost(reason) = self.status() {
+                return reason;
+            }
+            over.await;
+        }
+    }
+
+    /// Fires when the hold is over in any way.
+    pub(crate) fn token(&self) -> CancellationToken {
+        let token = self.token.get_or_init(CancellationToken::new).clone();
+        if matches!(self.status(), Status::Lost(_) | Status::Released) || self.tenure.core.is_closing() {
+            token.cancel();
+        }
+        token
+    }
+
+    /// The client shuts down: whoever works under it is told, and may finish.
+    pub(crate) fn warn(&self) {
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+}

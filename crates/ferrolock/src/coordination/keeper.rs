@@ -1,0 +1,406 @@
+//! The keeper: renews, notices what is over, and finishes what nobody waits for.
+//!
+//! One OS thread per process with a small runtime of its own, so that a holder that computes for three leases without
+//! an `await` keeps its lock, and a guard can be dropped anywhere. In a test's paused time it is a task of the test's
+//! runtime. [`watch`] and [`debts`] decide; this file does.
+
+pub(crate) mod debts;
+mod timer;
+pub(crate) mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use self::debts::{Debts, Owing};
+use self::timer::Timer;
+use self::watch::{Due, Watch};
+use super::acquire::slot::Slot;
+use super::hold::Hold;
+use super::release::{Driven, Leaver, settle};
+use super::{PendingRelease, Tenure, unpoisoned};
+use crate::engine::{Clock, Failure, Lane, Tick};
+use crate::error::{Error, LostReason};
+use crate::figures;
+use crate::protocol::lock;
+
+/// An offer that is not taken for so long goes back.
+const OFFER_MAX: Duration = Duration::from_secs(1);
+
+/// What the process keeps.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    state: Mutex<State>,
+    news: Notify,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct State {
+    watch: Watch<Watched>,
+    debts: Debts<Owed>,
+    alarms: BTreeMap<(Tick, u64), Alarm>,
+    next_alarm: u64,
+    jobs: Vec<Job>,
+    /// When the keeper wakes by itself.
+    asleep_until: Tick,
+}
+
+/// A hold under watch, and the slot it lies in while it is offered.
+#[derive(Clone, Debug)]
+struct Watched {
+    hold: Arc<Hold>,
+    slot: Arc<Slot>,
+}
+
+/// A release that is owed.
+#[derive(Clone, Debug)]
+enum Owed {
+    /// The tenure knows what the server should have.
+    Tenure(Arc<Tenure>),
+    /// The field of an acquire whose outcome is unknown.
+    Field(Arc<Tenure>),
+}
+
+/// Somebody who is told when a time has come.
+#[derive(Debug)]
+enum Alarm {
+    /// An unlock without an answer.
+    Unlock(Arc<Leaver>, Arc<Tenure>),
+    /// An unlock that waits for a renewal under way.
+    Renewal(Arc<Hold>),
+}
+
+#[derive(Debug)]
+enum Job {
+    Settle(Arc<Tenure>, PendingRelease),
+    /// The first hold of a client: its connection for renewals is made before it is needed.
+    Connect(Arc<Tenure>),
+}
+
+/// What lies before the keeper at one moment.
+struct Agenda {
+    due: Vec<Due<Watched>>,
+    debts: Vec<(u64, Owed)>,
+    alarms: Vec<Alarm>,
+    jobs: Vec<Job>,
+    next: Tick,
+}
+
+impl Keeper {
+    /// The process's keeper, or one of its own for a client in paused time.
+    pub(crate) fn of(clock: &Clock) -> Arc<Keeper> {
+        match clock {
+            Clock::Boot => {
+                static KEEPER: OnceLock<Arc<Keeper>> = OnceLock::new();
+                KEEPER.get_or_init(|| Keeper::start_thread(Keeper::new(Clock::Boot))).clone()
+            }
+            Clock::Virtual(handle) => {
+                let keeper = Keeper::new(clock.clone());
+                handle.spawn(keeper.clone().keep());
+                keeper
+            }
+        }
+    }
+
+    fn new(clock: Clock) -> Arc<Keeper> {
+        let state = State {
+            watch: Watch::new(),
+            debts: Debts::new(),
+            alarms: BTreeMap::new(),
+            next_alarm: 0,
+            jobs: Vec::new(),
+            asleep_until: Tick::ZERO,
+        };
+        Arc::new(Keeper { state: Mutex::new(state), news: Notify::new(), clock })
+    }
+
+    fn start_thread(self: Arc<Keeper>) -> Arc<Keeper> {
+        let keeper = self.clone();
+        let started = std::thread::Builder::new().name("ferrolock-keeper".to_owned()).spawn(move || {
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime.block_on(keeper.keep()),
+                Err(error) => tracing::error!(%error, "the keeper has no runtime: locks are not renewed"),
+            }
+        });
+        if let Err(error) = started {
+            tracing::error!(%error, "the keeper has no thread: locks are not renewed");
+        }
+        self
+    }
+
+    /// A grant lies ready in the slot; it goes back if nobody comes for it.
+    pub(crate) fn offer(&self, hold: Arc<Hold>, slot: &Arc<Slot>) {
+        let until = self.clock.now().after((hold.terms.lease / 3).min(OFFER_MAX));
+        let watched = Watched { hold: hold.clone(), slot: slot.clone() };
+        let mut state = unpoisoned(&self.state);
+        let id = state.watch.offer(watched, hold.terms, hold.deadline(), until);
+        hold.kept_as.store(id, Ordering::Release);
+        if hold.tenure.core.keeper_connects() {
+            state.jobs.push(Job::Connect(hold.tenure.clone()));
+            self.news.notify_one();
+        }
+        self.wake_for(&state);
+        drop(state);
+        if let Err(hold) = slot.offer(hold) {
+            hold.give_back();
+        }
+    }
+
+    /// Its caller has it: from now on it is kept.
+    pub(crate) fn accept(&self, hold: &Arc<Hold>) {
+        let mut state = unpoisoned(&self.state);
+        state.watch.accept(hold.kept_as.load(Ordering::Acquire), hold.since, fastrand::f64());
+        self.wake_for(&state);
+    }
+
+    /// It is given back or lost. True: a renewal of it is under way.
+    pub(crate) fn forget(&self, hold: &Hold) -> bool {
+        unpoisoned(&self.state).watch.forget(hold.kept_as.load(Ordering::Acquire))
+    }
+
+    /// Its deadline was moved by its guard.
+    pub(crate) fn extended(&self, hold: &Hold) {
+        let mut state = unpoisoned(&self.state);
+        state.watch.extended(hold.kept_as.load(Ordering::Acquire), hold.deadline());
+    }
+
+    /// Brings the tenure's count on the server to what lives here; nobody waits for it.
+    pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
+        let pending = tenure.core.release_pending();
+        unpoisoned(&self.state).jobs.push(Job::Settle(tenure.clone(), pending));
+        self.news.notify_one();
+    }
+
+    /// The outcome of this tenure's first acquire is unknown.
+    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
+        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire, lease);
+    }
+
+    fn owe(&self, what: Owed, kind: Owing, lease: Duration) {
+        let mut state = unpoisoned(&self.state);
+        state.debts.owe(self.clock.now(), what, kind, lease);
+        figures::debts_open(state.debts.len());
+        self.wake_for(&state);
+    }
+
+    /// An unlock that is not answered within the limit hears so, and the keeper goes on with it.
+    pub(crate) fn alarm(&self, leaver: &Arc<Leaver>, tenure: &Arc<Tenure>, limit: Duration) -> (Tick, u64) {
+        self.set(limit, Alarm::Unlock(leaver.clone(), tenure.clone()))
+    }
+
+    /// Ends the wait for a renewal under way.
+    pub(crate) fn alarm_renewal(&self, hold: &Arc<Hold>, limit: Duration) {
+        self.set(limit, Alarm::Renewal(hold.clone()));
+    }
+
+    fn set(&self, after: Duration, alarm: Alarm) -> (Tick, u64) {
+        let mut state = unpoisoned(&self.state);
+        let key = (self.clock.now().after(after), state.next_alarm);
+        state.next_alarm += 1;
+        state.alarms.insert(key, alarm);
+        self.wake_for(&state);
+        key
+    }
+
+    pub(crate) fn cancel(&self, alarm: (Tick, u64)) {
+        unpoisoned(&self.state).alarms.remove(&alarm);
+    }
+
+    fn wake_for(&self, state: &State) {
+        if state.next() < state.asleep_until {
+            self.news.notify_one();
+        }
+    }
+
+    async fn keep(self: Arc<Keeper>) {
+        let mut timer = Timer::new(&self.clock);
+        loop {
+            let agenda = self.agenda();
+            self.work_off(agenda.due, agenda.debts, agenda.alarms, agenda.jobs);
+            tokio::select! {
+                () = self.news.notified() => {}
+                () = timer.sleep_until(agenda.next) => {}
+            }
+        }
+    }
+
+    fn agenda(&self) -> Agenda {
+        let now = self.clock.now();
+        let mut state = unpoisoned(&self.state);
+        let planned = state.next();
+        let due = state.watch.due(now, |watched| watched.hold.tenure.core.settings.command_limit);
+        let debts = state.debts.due(now);
+        let later = state.alarms.split_off(&(now.after(Duration::from_nanos(1)), 0));
+        let alarms = std::mem::replace(&mut state.alarms, later).into_values().collect();
+        let jobs = std::mem::take(&mut state.jobs);
+        let next = state.next();
+        state.asleep_until = next;
+        drop(state);
+        if !due.is_empty() && planned <= now {
+            figures::keeper_late(now.since(planned));
+        }
+        Agenda { due, debts, alarms, jobs, next }
+    }
+
+    fn work_off(self: &Arc<Self>, due: Vec<Due<Watched>>, debts: Vec<(u64, Owed)>, alarms: Vec<Alarm>, jobs: Vec<Job>) {
+        for due in due {
+            match due {
+                Due::Renew { id, hold, again } => drop(tokio::spawn(self.clone().renew(id, hold.hold, again))),
+                Due::Over(watched) => self.over(&watched),
+                Due::OfferOver(watched) => offer_over(&watched),
+            }
+        }
+        for (id, owed) in debts {
+            tokio::spawn(self.clone().pay(id, owed));
+        }
+        for alarm in alarms {
+            match alarm {
+                Alarm::Unlock(leaver, tenure) => leaver.answer(Err(no_answer(&tenure))),
+                Alarm::Renewal(hold) => hold.renewal_over(),
+            }
+        }
+        for job in jobs {
+            match job {
+                Job::Settle(tenure, pending) => drop(tokio::spawn(self.clone().finish(tenure, pending))),
+                Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
+            }
+        }
+    }
+
+    fn over(&self, watched: &Watched) {
+        let reason = watched.hold.reason_at_deadline();
+        watched.hold.lose(reason);
+        if let Some(hold) = watched.slot.withdraw() {
+            hold.give_back();
+        }
+    }
+
+    /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business.
+    async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>, again: bool) {
+        let tenure = &hold.tenure;
+        let sent = self.clock.now();
+        let lease = hold.wanted_lease(sent);
+        let odd = unpoisoned(&self.state).watch.troubles(id) % 2 == 1;
+        let lane = if again && odd { Lane::KeeperSpare } else { Lane::Keeper };
+        if again && hold.doubt() {
+            tracing::warn!(lock = %tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
+        }
+        tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
+        let reply = tenure.core.engine.call(lane, lock::renew(&tenure.keys, &tenure.bearer, lease)).await;
+        hold.renewal_over();
+        match reply.map(lock::read_standing) {
+            Ok(Ok(standing)) => match standing.lost() {
+                None => self.renewed(id, &hold, sent, lease),
+                Some(reason) => tenure.not_ours(reason),
+            },
+            Ok(Err(bad)) => self.renewal_failed(id, &hold, &Failure::from(bad), lane).await,
+            Err(failure) => self.renewal_failed(id, &hold, &failure, lane).await,
+        }
+    }
+
+    fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
+        let deadline = hold.renewed(sent, lease);
+        let mut state = unpoisoned(&self.state);
+        state.watch.renewed(id, sent, deadline, fastrand::f64());
+        self.wake_for(&state);
+    }
+
+    async fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure, lane: Lane) {
+        tracing::debug!(lock = %hold.tenure.keys.lock, %failure, "renewal failed");
+        let mut state = unpoisoned(&self.state);
+        state.watch.failed(id, self.clock.now());
+        self.wake_for(&state);
+        drop(state);
+        if matches!(failure, Failure::NotSent(_)) {
+            hold.tenure.core.engine.ready(lane).await;
+        }
+    }
+
+    /// Tries what is owed once more.
+    async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
+        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &owed;
+        let core = tenure.core.clone();
+        let limit = self.clock.now().after(core.settings.command_limit);
+        let work = async {
+            core.engine.ready(Lane::Keeper).await;
+            match &owed {
+                Owed::Tenure(tenure) => settle(tenure, Lane::Keeper).await == Driven::Quiet,
+                Owed::Field(tenure) => {
+                    let call = lock::release(&tenure.keys, &tenure.bearer, 0, Duration::ZERO);
+                    core.engine.call(Lane::Keeper, call).await.is_ok()
+                }
+            }
+        };
+        let answered = tokio::select! {
+            answered = work => answered,
+            () = self.clock.sleep_until(limit) => false,
+        };
+        if answered {
+            let mut state = unpoisoned(&self.state);
+            state.debts.answered(id);
+            figures::debts_open(state.debts.len());
+        }
+    }
+
+    /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
+    async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, pending: PendingRelease) {
+        let limit = self.clock.now().after(tenure.core.settings.command_limit);
+        let work = async {
+            tenure.core.engine.ready(Lane::Keeper).await;
+            settle(&tenure, Lane::Keeper).await
+        };
+        let driven = tokio::select! {
+            driven = work => driven,
+            () = self.clock.sleep_until(limit) => Driven::Again,
+        };
+        if driven == Driven::Again || !tenure.is_quiet() {
+            tenure.open_gate();
+            self.owe(Owed::Tenure(tenure.clone()), Owing::Release, tenure.longest_lease());
+        }
+        drop(pending);
+    }
+
+    /// The client shuts down and will not wait any longer.
+    pub(crate) fn lose_all(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
+        let held = unpoisoned(&self.state).watch.holds(|watched| of(&watched.hold));
+        held.into_iter().map(|watched| watched.hold).inspect(|hold| {
+            self.forget(hold);
+            hold.lose(LostReason::ShutDown);
+        }).collect()
+    }
+
+    /// Every hold that is watched and for which `of` says so.
+    pub(crate) fn holds(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
+        let held = unpoisoned(&self.state).watch.holds(|watched| of(&watched.hold));
+        held.into_iter().map(|watched| watched.hold).collect()
+    }
+}
+
+impl State {
+    fn next(&self) -> Tick {
+        let alarm = self.alarms.first_key_value().map(|((at, _), _)| *at);
+        self.watch.next().into_iter().chain(self.debts.next()).chain(alarm).min().unwrap_or(Tick::FAR)
+    }
+}
+
+/// Nobody came for it in time.
+fn offer_over(watched: &Watched) {
+    if let Some(hold) = watched.slot.withdraw() {
+        figures::offer_withdrawn();
+        tracing::debug!(lock = %hold.tenure.keys.lock, "offer withdrawn: its future was not polled");
+        hold.give_back();
+    }
+}
+
+fn no_answer(tenure: &Tenure) -> Error {
+    let core = &tenure.core;
+    let limit = core.settings.command_limit;
+    Error::unreachable(format!(
+        "{} did not answer the release for {limit:.1?}; it is tried again until the lease is over",
+        core.engine.address()
+    ))
+}

@@ -1,0 +1,190 @@
+//! Which hold is due for what, and when.
+//!
+//! A state machine without I/O and clock. `H` stands for a hold; the shell gives it meaning. One timer per hold: the
+//! nearest of what it waits for.
+//!
+//! | a hold is | waits for | then |
+//! |---|---|---|
+//! | offered | the end of its offer | given back: nobody came for it |
+//! | kept, fixed lease | its deadline | lost |
+//! | kept, renewed | the next renewal, or its deadline | asked for, or lost |
+//! | kept, renewal under way | the renewal's limit, or its deadline | tried again over the other connection, or lost |
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::engine::Tick;
+use crate::options::Terms;
+
+/// Holds by number, and their timers in order.
+#[derive(Debug)]
+pub(crate) struct Watch<H> {
+    entries: HashMap<u64, Entry<H>>,
+    timers: BTreeSet<(Tick, u64)>,
+    next_id: u64,
+}
+
+#[derive(Debug)]
+struct Entry<H> {
+    hold: H,
+    terms: Terms,
+    deadline: Tick,
+    phase: Phase,
+    /// A renewal failed or hung since the last confirmed one, so often.
+    troubles: u32,
+    timer: Tick,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Until when.
+    Offered(Tick),
+    /// The next renewal; `None`: a fixed lease.
+    Kept(Option<Tick>),
+    /// Until when it may take.
+    Renewing(Tick),
+}
+
+/// Something to do for a hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due<H> {
+    /// Nobody came for it; it is not watched any more.
+    OfferOver(H),
+    /// Ask the server to keep it. `again`: the one before failed or hangs.
+    Renew { id: u64, hold: H, again: bool },
+    /// Its deadline has passed; it is not watched any more.
+    Over(H),
+}
+
+impl<H: Clone> Watch<H> {
+    pub(crate) fn new() -> Self {
+        Self { entries: HashMap::new(), timers: BTreeSet::new(), next_id: 1 }
+    }
+
+    /// A grant lies ready for its caller until `until`.
+    pub(crate) fn offer(&mut self, hold: H, terms: Terms, deadline: Tick, until: Tick) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let timer = until.min(deadline);
+        self.entries.insert(id, Entry { hold, terms, deadline, phase: Phase::Offered(until), troubles: 0, timer });
+        self.timers.insert((timer, id));
+        id
+    }
+
+    /// The caller has it: it is kept from now on. `jitter` is between 0 and 1.
+    pub(crate) fn accept(&mut self, id: u64, sent: Tick, jitter: f64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.phase = Phase::Kept(entry.terms.renew_every.map(|every| next_renewal(sent, every, jitter)));
+        }
+        self.arm(id);
+    }
+
+    /// It is given back. True: a renewal of it is under way.
+    pub(crate) fn forget(&mut self, id: u64) -> bool {
+        let Some(entry) = self.entries.remove(&id) else { return false };
+        self.timers.remove(&(entry.timer, id));
+        matches!(entry.phase, Phase::Renewing(_))
+    }
+
+    /// A renewal sent at `sent` was confirmed; `deadline` is what follows from it.
+    pub(crate) fn renewed(&mut self, id: u64, sent: Tick, deadline: Tick, jitter: f64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.deadline = entry.deadline.max(deadline);
+            entry.troubles = 0;
+            entry.phase = Phase::Kept(entry.terms.renew_every.map(|every| next_renewal(sent, every, jitter)));
+        }
+        self.arm(id);
+    }
+
+    /// A renewal failed: the next follows soon.
+    pub(crate) fn failed(&mut self, id: u64, now: Tick) {
+        if let Some(entry) = self.entries.get_mut(&id)
+            && matches!(entry.phase, Phase::Renewing(_))
+        {
+            entry.troubles += 1;
+            entry.phase = Phase::Kept(Some(now.after(entry.terms.lease / 30)));
+        }
+        self.arm(id);
+    }
+
+    /// Its deadline was moved from outside.
+    pub(crate) fn extended(&mut self, id: u64, deadline: Tick) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.deadline = entry.deadline.max(deadline);
+        }
+        self.arm(id);
+    }
+
+    /// What is due at `now`. A renewal that is due is under way from now on, for at most `command_limit`.
+    pub(crate) fn due(&mut self, now: Tick, command_limit: impl Fn(&H) -> Duration) -> Vec<Due<H>> {
+        let mut due = Vec::new();
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            due.extend(self.due_of(id, now, &command_limit));
+        }
+        due
+    }
+
+    fn due_of(&mut self, id: u64, now: Tick, command_limit: &impl Fn(&H) -> Duration) -> Option<Due<H>> {
+        let entry = self.entries.get_mut(&id)?;
+        if now >= entry.deadline {
+            return self.entries.remove(&id).map(|entry| Due::Over(entry.hold));
+        }
+        match entry.phase {
+            Phase::Offered(until) if until <= now => self.entries.remove(&id).map(|entry| Due::OfferOver(entry.hold)),
+            Phase::Kept(Some(at)) if at <= now => {
+                let limit = command_limit(&entry.hold).min(entry.terms.lease / 6);
+                entry.phase = Phase::Renewing(now.after(limit));
+                let due = Due::Renew { id, hold: entry.hold.clone(), again: entry.troubles > 0 };
+                self.arm(id);
+                Some(due)
+            }
+            Phase::Renewing(until) if until <= now => {
+                self.failed(id, now);
+                None
+            }
+            _ => {
+                self.arm(id);
+                None
+            }
+        }
+    }
+
+    /// How many renewals in a row had no answer.
+    pub(crate) fn troubles(&self, id: u64) -> u32 {
+        self.entries.get(&id).map_or(0, |entry| entry.troubles)
+    }
+
+    /// Everything that is watched and for which `of` says so.
+    pub(crate) fn holds(&self, of: impl Fn(&H) -> bool) -> Vec<H> {
+        self.entries.values().map(|entry| &entry.hold).filter(|hold| of(hold)).cloned().collect()
+    }
+
+    /// When something is due next.
+    pub(crate) fn next(&self) -> Option<Tick> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    fn arm(&mut self, id: u64) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        self.timers.remove(&(entry.timer, id));
+        let wanted = match entry.phase {
+            Phase::Offered(at) | Phase::Renewing(at) | Phase::Kept(Some(at)) => at,
+            Phase::Kept(None) => Tick::FAR,
+        };
+        entry.timer = wanted.min(entry.deadline);
+        self.timers.insert((entry.timer, id));
+    }
+}
+
+/// Up to a tenth earlier, so that many holds are not renewed in one burst.
+fn next_renewal(sent: Tick, every: Duration, jitter: f64) -> Tick {
+    sent.after(every.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 10.0))
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(3);
+
+fn at(ms: u64) -> Tick {
+    Tick::from_nanos(1_000_000_000 + ms * 1_000_000)
+}
+
+fn terms(lease_ms: u64) -> Terms {
+    let lease = Duration::from_millis(lease_ms);
+    Terms { lease, margin: (lease / 20).max(Duration::from_millis(50)), renew_every: Some(lease / 3), max_hold: None }
+}
+
+/// One renewed hold, accepted at 0.
+fn kept(lease_ms: u64) -> (Watch<&'static str>, u64) {
+    let terms = terms(lease_ms);
+    let mut watch = Watch::new();
+    let id = watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
+    watch.accept(id, at(0), 0.0);
+    (watch, id)
+}
+
+#[test]
+fn an_offer_that_nobody_takes_is_over_and_was_never_renewed() {
+    let mut watch = Watch::new();
+    let terms = terms(30_000);
+    watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
+
+    assert_eq!(watch.due(at(999), |_| LIMIT), []);
+    assert_eq!(watch.due(at(1000), |_| LIMIT), [Due::OfferOver("hold")]);
+    assert_eq!(watch.next(), None);
+}
+
+#[test]
+fn a_renewal_comes_at_a_third_of_the_lease_and_moves_the_deadline() {
+    let (mut watch, id) = kept(30_000);
+
+    assert_eq!(watch.due(at(9_999), |_| LIMIT), []);
+    assert_eq!(watch.due(at(10_000), |_| LIMIT), [Due::Renew { id, hold: "hold", again: false }]);
+    watch.renewed(id, at(10_000), at(38_500), 0.0);
+
+    assert_eq!(watch.next(), Some(at(20_000)));
+}
+
+#[test]
+fn a_hung_renewal_is_tried_again_over_the_other_connection() {
+    let (mut watch, id) = kept(200);
+
+    let first = watch.due(at(67), |_| LIMIT);
+    assert_eq!(first, [Due::Renew { id, hold: "hold", again: false }]);
+    // A sixth of the lease later it counts as hung, a thirtieth later the next one goes out: before the deadline.
+    assert_eq!(watch.due(at(101), |_| LIMIT), []);
+    assert_eq!(watch.due(at(108), |_| LIMIT), [Due::Renew { id, hold: "hold", again: true }]);
+    assert!(at(108) < terms(200).deadline(at(0), Duration::from_millis(200)));
+}
+
+#[test]
+fn a_hold_that_cannot_be_renewed_is_over_at_its_deadline() {
+    let (mut watch, id) = kept(30_000);
+    let mut now = 10_000;
+    loop {
+        let due = watch.due(at(now), |_| LIMIT);
+        if due.contains(&Due::Over("hold")) {
+            break;
+        }
+        if !due.is_empty() {
+            watch.failed(id, at(now));
+        }
+        now += 10;
+    }
+
+    assert_eq!(now, 28_500);
+}
+
+#[test]
+fn what_is_forgotten_is_never_due() {
+    let (mut watch, id) = kept(30_000);
+
+    assert!(!watch.forget(id));
+
+    assert_eq!(watch.due(at(60_000), |_| LIMIT), []);
+    assert_eq!(watch.next(), None);
+}
+
+#[test]
+fn who_forgets_hears_of_a_renewal_under_way() {
+    let (mut watch, id) = kept(30_000);
+    watch.due(at(10_000), |_| LIMIT);
+
+    assert!(watch.forget(id));
+}
+
+#[test]
+fn jitter_only_makes_it_earlier() {
+    let (mut watch, id) = kept(30_000);
+    watch.accept(id, at(0), 1.0);
+
+    assert_eq!(watch.next(), Some(at(9_000)));
+}

@@ -1,0 +1,354 @@
+//! How holds are given back, and how a tenure's count on the server is brought to what lives here.
+
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::acquire::Request;
+use super::acquire::attempt::explain;
+use super::hold::{Hold, Status};
+use super::tenure::{After, Op, Outcome, Phase};
+use super::{Tenure, unpoisoned};
+use crate::engine::{Failure, Lane, Tick};
+use crate::error::{Error, LostReason, Result};
+use crate::figures;
+use crate::protocol::lock::{self, Release, Standing};
+use crate::protocol::script::{Call, Value};
+
+/// An unlock waits this long for a renewal of its hold that is under way. A later one does no harm: its field is dead.
+pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
+
+/// Where an `unlock` waits for its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Leaver {
+    state: Mutex<(Option<Result<u32>>, Option<Waker>)>,
+}
+
+impl Leaver {
+    /// The first answer counts.
+    pub(crate) fn answer(&self, answer: Result<u32>) {
+        let mut state = unpoisoned(&self.state);
+        state.0.get_or_insert(answer);
+        let waker = state.1.take();
+        drop(state);
+        waker.inspect(Waker::wake_by_ref);
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
+        let mut state = unpoisoned(&self.state);
+        match state.0.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => {
+                state.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Whether a tenure still owes the server something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driven {
+    Quiet,
+    Again,
+}
+
+/// Gives a hold back and waits for the answer: how many holds of its owner go on.
+///
+/// Sent from the caller's task; whatever is unfinished when this future is dropped, or when the answer stays out, the
+/// keeper finishes.
+pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
+    let tenure = hold.tenure.clone();
+    let core = &tenure.core;
+    let was = hold.release();
+    let renewing = core.keeper().forget(&hold);
+    let leaver = Arc::new(Leaver::default());
+    tenure.leave(&hold, Some(leaver.clone())).map_err(|reason| Error::lost(reason).of(&tenure.keys.lock))?;
+    let mut unfinished = Unfinished(Some(&tenure));
+    let alarm = core.keeper().alarm(&leaver, &tenure, core.settings.command_limit);
+    if renewing {
+        hold.renewal_ended().await;
+    }
+    let mut work = std::pin::pin!(settle(&tenure, Lane::Commands));
+    let mut working = true;
+    let answer = poll_fn(|cx| {
+        if let Poll::Ready(answer) = leaver.poll(cx) {
+            return Poll::Ready(answer);
+        }
+        if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
+            working = false;
+            if driven == Driven::Again {
+                core.keeper().settle(&tenure);
+            }
+        }
+        // Quiet: answered by this very step, or somebody else is sending for the tenure.
+        leaver.poll(cx)
+    })
+    .await;
+    core.keeper().cancel(alarm);
+    if unpoisoned(&tenure.state).count.is_settled() {
+        unfinished.0 = None;
+    }
+    match (was, answer) {
+        (Status::Lost(reason), _) => Err(Error::lost(reason).of(&tenure.keys.lock)),
+        (_, answer) => answer.map_err(|error| error.of(&tenure.keys.lock)),
+    }
+}
+
+/// Hands what is unfinished to the keeper.
+struct Unfinished<'a>(Option<&'a Arc<Tenure>>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(tenure) = self.0 {
+            tenure.core.keeper().settle(tenure);
+        }
+    }
+}
+
+impl Hold {
+    /// Gives it back without waiting: the keeper sends the release.
+    pub(crate) fn give_back(self: Arc<Self>) {
+        self.release();
+        let keeper = self.tenure.core.keeper();
+        keeper.forget(&self);
+        if self.tenure.leave(&self, None).is_ok() {
+            keeper.settle(&self.tenure);
+        }
+    }
+}
+
+impl Tenure {
+    /// Has the server keep the name for `stay` after the last hold was given up.
+    pub(crate) async fn linger(self: &Arc<Self>, stay: Duration) -> Result<()> {
+        let call = lock::linger(&self.keys, &self.bearer, stay);
+        let reply = self.core.ask(Lane::Commands, call).await.map_err(|error| error.of(&self.keys.lock))?;
+        let standing = lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))?;
+        if let Some(reason) = standing.lost() {
+            self.not_ours(reason);
+            return Err(Error::lost(reason).of(&self.keys.lock));
+        }
+        Ok(())
+    }
+
+    /// The server keeps the field without us: nothing is renewed or released any more.
+    pub(crate) fn walk_away(self: &Arc<Self>, hold: &Arc<Hold>) {
+        hold.release();
+        self.core.keeper().forget(hold);
+        let mut state = unpoisoned(&self.state);
+        state.members.clear();
+        let after = state.count.walk_away();
+        drop(state);
+        self.follow(after, None);
+    }
+}
+
+/// Sends what the tenure has to send, one command after the other, until it is quiet or one had no answer.
+pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
+    while let Some((op, call, sent)) = tenure.next_command() {
+        let running = Running { tenure, op, sent, ended: false };
+        let reply = match tenure.core.engine.call(lane, call).await {
+            Err(failure) => Err(explain(&tenure.core, &tenure.keys, failure).await),
+            reply => reply,
+        };
+        if running.end(reply) == Driven::Again {
+            return Driven::Again;
+        }
+    }
+    Driven::Quiet
+}
+
+/// A command under way; unknown if it is dropped.
+struct Running<'a> {
+    tenure: &'a Arc<Tenure>,
+    op: Op,
+    sent: Tick,
+    ended: bool,
+}
+
+impl Running<'_> {
+    fn end(mut self, reply: std::result::Result<Value, Failure>) -> Driven {
+        self.ended = true;
+        self.tenure.ended(self.op, self.sent, reply)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.tenure.ended(self.op, self.sent, Err(Failure::Unknown("given up".to_owned())));
+        }
+    }
+}
+
+/// How a command of a tenure was answered.
+struct Answered {
+    op: Op,
+    sent: Tick,
+    outcome: Outcome,
+    heard: Option<u64>,
+    error: Option<Error>,
+}
+
+impl Tenure {
+    /// A hold of it is given back; the server hears of it with the next command.
+    pub(crate) fn leave(&self, hold: &Arc<Hold>, who: Option<Arc<Leaver>>) -> std::result::Result<(), LostReason> {
+        let now = self.core.now();
+        let mut desk = unpoisoned(&self.core.desk);
+        let mut state = unpoisoned(&self.state);
+        state.members.retain(|member| !Arc::ptr_eq(member, hold));
+        state.count.leave(who)?;
+        if state.count.phase() == Phase::Closed && !state.gate_closed {
+            state.gate_closed = true;
+            desk.release_begins(&self.keys.lock, now);
+        }
+        drop(state);
+        drop(desk);
+        figures::released(now.since(hold.since));
+        self.core.quieter.notify_waiters();
+        Ok(())
+    }
+
+    fn next_command(&self) -> Option<(Op, Call, Tick)> {
+        let now = self.core.now();
+        let mut state = unpoisoned(&self.state);
+        let op = state.count.next()?;
+        let call = match op {
+            Op::Reenter { count } => {
+                let terms = state.count.reentering().map(|request| request.terms)?;
+                let cap = terms.max_hold.map(|limit| now.after(limit));
+                lock::reenter(&self.keys, &self.bearer, terms.lease_at(now, cap), count)
+            }
+            Op::Release { left } => {
+                let need = state.members.iter().map(|member| member.need(now)).max().unwrap_or_default();
+                lock::release(&self.keys, &self.bearer, left, need)
+            }
+        };
+        Some((op, call, now))
+    }
+
+    fn ended(self: &Arc<Self>, op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Driven {
+        let answered = read(op, sent, reply);
+        let now = self.core.now();
+        let mut desk = unpoisoned(&self.core.desk);
+        let mut state = unpoisoned(&self.state);
+        let after = state.count.ended(answered.outcome);
+        if matches!(op, Op::Release { left: 0 }) && std::mem::take(&mut state.gate_closed) {
+            desk.release_ended(&self.keys.lock, now, answered.heard, self.core.engine.round_trip());
+        }
+        drop(state);
+        drop(desk);
+        self.follow(after, Some(answered))
+    }
+
+    /// Tells everybody whom the end of a command concerns.
+    pub(crate) fn follow(self: &Arc<Self>, after: After<Arc<Request>, Arc<Leaver>>, answered: Option<Answered>) -> Driven {
+        if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
+            self.entered_again(request, answered.sent);
+        }
+        for (leaver, left) in after.left {
+            leaver.answer(Ok(left));
+        }
+        if let Some((reason, late)) = after.lost {
+            self.lost(reason);
+            late.iter().for_each(|leaver| leaver.answer(Err(Error::lost(reason))));
+            after.turned_away.iter().for_each(|request| request.fail(Error::lost(reason)));
+        } else {
+            let error = answered.and_then(|answered| answered.error);
+            after.turned_away.into_iter().for_each(|request| self.turned_away(request, error.as_ref()));
+        }
+        self.move_out_if_over();
+        let waiting = !unpoisoned(&self.state).count.is_settled();
+        if after.again && waiting { Driven::Again } else { Driven::Quiet }
+    }
+
+    /// A re-entry without an answer is tried again while its caller waits.
+    fn turned_away(&self, request: Arc<Request>, error: Option<&Error>) {
+        match error {
+            Some(error) if !error.is_transient() => request.fail(error.clone()),
+            _ if !request.slot.is_waiting() => {}
+            _ => {
+                if let Err(request) = unpoisoned(&self.state).count.enter(request) {
+                    request.fail(Error::lost(LostReason::Removed));
+                }
+            }
+        }
+    }
+
+    /// Every hold of it is lost.
+    fn lost(&self, reason: LostReason) {
+        let members = unpoisoned(&self.state).members.clone();
+        for hold in members {
+            self.core.keeper().forget(&hold);
+            hold.lose(reason);
+        }
+    }
+
+    fn move_out_if_over(self: &Arc<Self>) {
+        let state = unpoisoned(&self.state);
+        let over = match state.count.phase() {
+            Phase::Over(_) => true,
+            Phase::Closed => state.count.is_settled(),
+            Phase::Entering | Phase::Live => false,
+        };
+        drop(state);
+        if over {
+            unpoisoned(&self.core.desk).moved_out(self);
+            self.core.quieter.notify_waiters();
+        }
+    }
+}
+
+/// What a reply, or its absence, means for the count.
+fn read(op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Answered {
+    let mut answered = Answered { op, sent, outcome: Outcome::Done, heard: None, error: None };
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(failure) => {
+            answered.outcome = match failure {
+                Failure::Unknown(_) => Outcome::Unknown,
+                Failure::NotSent(_) | Failure::Refused { .. } | Failure::Closed(_) => Outcome::NotDone,
+            };
+            answered.error = Some(failure.into());
+            return answered;
+        }
+    };
+    let standing = match answered.op {
+        Op::Reenter { .. } => lock::read_standing(reply),
+        Op::Release { left } => lock::read_release(reply, left).map(|release| match release {
+            Release::Free { heard } => {
+                answered.heard = Some(heard);
+                Standing::Ours
+            }
+            Release::Left => Standing::Ours,
+            Release::Not(standing) => standing,
+        }),
+    };
+    match standing {
+        Ok(standing) => answered.outcome = standing.outcome(),
+        Err(bad) => {
+            answered.outcome = Outcome::Unknown;
+            answered.error = Some(Failure::from(bad).into());
+        }
+    }
+    answered
+}
+
+impl Standing {
+    fn outcome(self) -> Outcome {
+        match self.lost() {
+            None => Outcome::Done,
+            Some(reason) => Outcome::NotOurs(reason),
+        }
+    }
+
+    /// What it means for a hold that we believed in.
+    pub(crate) fn lost(self) -> Option<LostReason> {
+        match self {
+            Standing::Ours => None,
+            Standing::Gone => Some(LostReason::Removed),
+            Standing::Taken => Some(LostReason::TakenOver),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! From a channel to those who wait: counts what is heard and has the driver look at it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::{Core, unpoisoned};
+use crate::engine::{Ear, Signal};
+
+/// A name for which more ears than this share a gap's second.
+const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
+const SPREAD_MAX: Duration = Duration::from_secs(1);
+
+/// Hears the channel of one name.
+pub(crate) struct NameEar {
+    core: Weak<Core>,
+    name: Arc<str>,
+}
+
+impl NameEar {
+    pub(crate) fn new(core: &Arc<Core>, name: Arc<str>) -> Arc<Self> {
+        Arc::new(Self { core: Arc::downgrade(core), name })
+    }
+}
+
+impl Ear for NameEar {
+    fn hear(&self, signal: Signal) {
+        let Some(core) = self.core.upgrade() else { return };
+        let (now, round_trip) = (core.now(), core.engine.round_trip());
+        let mut desk = unpoisoned(&core.desk);
+        // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
+        let names = if signal == Signal::Gap { desk.listening() } else { 0 };
+        let Some(seat) = desk.seat_if_any(&self.name) else { return };
+        let Some(driver) = &mut seat.driver else { return };
+        match signal {
+            Signal::Message(_) => driver.message(now, round_trip),
+            Signal::Gap => {
+                let names = u32::try_from(names).unwrap_or(u32::MAX);
+                driver.gap(now, SPREAD_PER_NAME.saturating_mul(names).min(SPREAD_MAX));
+            }
+        }
+        seat.news.notify_one();
+    }
+}

@@ -1,0 +1,263 @@
+//! One error; its kinds are named for what the caller can do.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Failure;
+
+/// The result of almost every call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The lock was busy for the whole `max_wait`: try later.
+    TimedOut,
+    /// Waiting was ended by the token given with `cancelled_by`.
+    Cancelled,
+    /// We had the lock, and not any more: stop, and do not write.
+    Lost,
+    /// The call would wait for itself, as a non-reentrant lock taken again: mend the program.
+    WouldDeadlock,
+    /// No answer within the limit. Whether the call ran is taken care of: try later, or go on without.
+    Unreachable,
+    /// The server said no: a right, a type, its memory. Call the operator.
+    Refused,
+    /// `shutdown` was called, or the runtime of the client has ended.
+    Closed,
+    /// A bad name, duration or address, or an engine that is not built in: mend the call.
+    Invalid,
+}
+
+/// Why a hold is over without our release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// No renewal was confirmed before the local deadline, which lies before the end of the lease.
+    Expired,
+    /// Somebody else has the lock now.
+    TakenOver,
+    /// The lock was gone before its lease was over: deleted, force-unlocked, flushed, evicted, or lost in a failover.
+    Removed,
+    /// The limit set with `max_hold` is reached.
+    MaxHold,
+    /// The client was shut down and the holder did not let go within the limit.
+    ShutDown,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::Expired => "no renewal was confirmed before its deadline",
+            LostReason::TakenOver => "somebody else has it",
+            LostReason::Removed => "it was removed from the server before its lease was over",
+            LostReason::MaxHold => "the limit set with max_hold is reached",
+            LostReason::ShutDown => "the client was shut down",
+        })
+    }
+}
+
+/// What went wrong, with the lock it happened to.
+///
+/// Cheap to clone. Its text is one line that says what to try; it never contains a password.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use ferrolock::{Client, ErrorKind};
+///
+/// let error = Client::memory().lock("").lock().await.unwrap_err();
+///
+/// assert_eq!(error.kind(), ErrorKind::Invalid);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Error {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    cause: Cause,
+    lock: Option<Arc<str>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Cause {
+    TimedOut { waited: Duration, remaining: Option<Duration> },
+    Cancelled,
+    Lost(LostReason),
+    WouldDeadlock,
+    Unreachable(String),
+    Refused { code: String, message: String },
+    Closed(String),
+    Invalid(String),
+}
+
+impl Error {
+    pub(crate) fn new(cause: Cause) -> Self {
+        Self { inner: Arc::new(Inner { cause, lock: None }) }
+    }
+
+    pub(crate) fn invalid(why: impl Into<String>) -> Self {
+        Self::new(Cause::Invalid(why.into()))
+    }
+
+    pub(crate) fn closed(why: impl Into<String>) -> Self {
+        Self::new(Cause::Closed(why.into()))
+    }
+
+    pub(crate) fn unreachable(why: impl Into<String>) -> Self {
+        Self::new(Cause::Unreachable(why.into()))
+    }
+
+    pub(crate) fn lost(reason: LostReason) -> Self {
+        Self::new(Cause::Lost(reason))
+    }
+
+    /// The same error, about that lock.
+    pub(crate) fn of(self, name: &Arc<str>) -> Self {
+        Self { inner: Arc::new(Inner { cause: self.inner.cause.clone(), lock: Some(name.clone()) }) }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.inner.cause {
+            Cause::TimedOut { .. } => ErrorKind::TimedOut,
+            Cause::Cancelled => ErrorKind::Cancelled,
+            Cause::Lost(_) => ErrorKind::Lost,
+            Cause::WouldDeadlock => ErrorKind::WouldDeadlock,
+            Cause::Unreachable(_) => ErrorKind::Unreachable,
+            Cause::Refused { .. } => ErrorKind::Refused,
+            Cause::Closed(_) => ErrorKind::Closed,
+            Cause::Invalid(_) => ErrorKind::Invalid,
+        }
+    }
+
+    /// The lock it is about, if it is about one.
+    pub fn lock_name(&self) -> Option<&str> {
+        self.inner.lock.as_deref()
+    }
+
+    /// How long the call waited ([`ErrorKind::TimedOut`]).
+    pub fn waited(&self) -> Option<Duration> {
+        match self.inner.cause {
+            Cause::TimedOut { waited, .. } => Some(waited),
+            _ => None,
+        }
+    }
+
+    /// How long the holder's lease still ran when it was last seen ([`ErrorKind::TimedOut`]; `None`: it has no end).
+    pub fn holder_remaining(&self) -> Option<Duration> {
+        match self.inner.cause {
+            Cause::TimedOut { remaining, .. } => remaining,
+            _ => None,
+        }
+    }
+
+    /// Why the hold is over ([`ErrorKind::Lost`]).
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        match self.inner.cause {
+            Cause::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The server's own word ([`ErrorKind::Refused`]): `WRONGTYPE`, `NOPERM`, `OOM` …
+    pub fn code(&self) -> Option<&str> {
+        match &self.inner.cause {
+            Cause::Refused { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may work a moment later.
+    pub fn is_transient(&self) -> bool {
+        match &self.inner.cause {
+            Cause::TimedOut { .. } | Cause::Unreachable(_) => true,
+            Cause::Refused { code, .. } => refusal_passes(code),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a server that answers with this word may answer otherwise soon.
+pub(crate) fn refusal_passes(code: &str) -> bool {
+    const PASSING: [&str; 11] = [
+        "BUSY", "LOADING", "READONLY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
+        "MISCONF", "OOM",
+    ];
+    PASSING.contains(&code)
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::new(match failure {
+            Failure::NotSent(why) | Failure::Unknown(why) => Cause::Unreachable(why),
+            Failure::Refused { code, message } => Cause::Refused { code, message },
+            Failure::Closed(why) => Cause::Closed(why),
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.inner.lock {
+            write!(f, "lock {name:?} ")?;
+        }
+        let named = self.inner.lock.is_some();
+        match &self.inner.cause {
+            Cause::TimedOut { waited, remaining } => {
+                write!(f, "{}busy for {waited:.1?}", if named { "was " } else { "" })?;
+                match remaining {
+                    Some(left) => write!(f, "; its holder's lease runs another {left:.1?} unless it is renewed"),
+                    None => write!(f, "; its holder's lease has no end"),
+                }
+            }
+            Cause::Cancelled => write!(f, "{}cancelled while waiting", if named { "was " } else { "" }),
+            Cause::Lost(reason) => write!(f, "{}lost: {reason}", if named { "was " } else { "" }),
+            Cause::WouldDeadlock => {
+                write!(f, "{}held by the same owner already and not reentrant", if named { "is " } else { "" })
+            }
+            Cause::Unreachable(why) => write!(f, "{}unreachable: {why}", if named { "is " } else { "" }),
+            Cause::Refused { code, message } => {
+                write!(f, "{}refused by the server: {code} {message}", if named { "was " } else { "" })
+            }
+            Cause::Closed(why) => write!(f, "{}{why}", if named { "cannot be used: " } else { "" }),
+            Cause::Invalid(why) => write!(f, "{}{why}", if named { "cannot be taken: " } else { "" }),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error").field("kind", &self.kind()).field("text", &self.to_string()).finish()
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_says_which_lock_and_what_happened() {
+        let error = Error::lost(LostReason::TakenOver).of(&Arc::from("orders/42"));
+
+        assert_eq!(error.to_string(), "lock \"orders/42\" was lost: somebody else has it");
+        assert_eq!(error.lost_reason(), Some(LostReason::TakenOver));
+        assert_eq!(error.lock_name(), Some("orders/42"));
+    }
+
+    #[test]
+    fn only_what_can_pass_is_transient() {
+        let refused = |code: &str| Error::from(Failure::Refused { code: code.into(), message: String::new() });
+
+        assert!(refused("LOADING").is_transient());
+        assert!(!refused("NOPERM").is_transient());
+        assert!(Error::unreachable("no route").is_transient());
+        assert!(!Error::invalid("empty name").is_transient());
+    }
+}

@@ -1,0 +1,341 @@
+//! One hold, as a value.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::coordination::acquire::{Request, acquire};
+use crate::coordination::hold::{Hold, Status};
+use crate::coordination::release::unlock;
+use crate::coordination::{Alive, Tenure};
+use crate::engine::Lane;
+use crate::error::{Error, LostReason, Result};
+use crate::kind::{Kind, Lockable, Named, Plain};
+use crate::options::{check_lease, check_time};
+use crate::owner::{Owner, OwnerId};
+use crate::protocol::lock;
+
+/// What a hold is, by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldState {
+    /// Confirmed by the server, and its local deadline is ahead.
+    Held,
+    /// A renewal failed or has no answer yet; the local deadline is ahead.
+    Uncertain,
+    /// Over, or possibly over, without our release.
+    Lost(LostReason),
+    /// Given back.
+    Released,
+}
+
+/// What an unlock left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unlocked {
+    /// The lock is free.
+    Released,
+    /// The same owner still holds it, so many times.
+    StillHeld(u32),
+}
+
+/// One hold of a lock: given back when it is dropped, or by [`unlock`](Guard::unlock).
+///
+/// It protects a name, not a value; it has no lifetime, can be sent to another task and released from anywhere.
+///
+/// # Guarantees
+/// While the process runs, [`lost`](Guard::lost) is visible before the server's lease can end (server down, hung,
+/// network cut); removal and take-over within one renewal interval and a round trip; after a pause of the process, the
+/// first check already says lost.
+///
+/// # Not promised
+/// A pause between a check and the write it was made for cannot be seen by any lock. Nothing is given back by
+/// `process::exit`, `panic = "abort"`, SIGKILL or `mem::forget`: the lease ends it then (with `mem::forget`: the end of
+/// the process, or `max_hold`).
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+/// use ferrolock::{Client, Unlocked};
+///
+/// let client = Client::memory();
+/// let guard = client.lock("orders/42").lock().await?;
+///
+/// assert!(guard.is_held());
+/// assert_eq!(guard.unlock().await?, Unlocked::Released);
+/// # Ok(()) }
+/// ```
+#[must_use = "the lock is released as soon as the guard is dropped: bind it, as in `let _guard = …`"]
+#[clippy::has_significant_drop]
+pub struct Guard<K: Kind = Plain> {
+    /// Taken out by `unlock`, which then owns the rest of its life.
+    hold: Option<Arc<Hold>>,
+    tenure: Arc<Tenure>,
+    alive: Arc<Alive>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Guard<K> {
+    pub(crate) fn new(hold: Arc<Hold>, alive: Arc<Alive>) -> Self {
+        Self { tenure: hold.tenure.clone(), hold: Some(hold), alive, kind: PhantomData }
+    }
+
+    /// The lock's name, with the client's key prefix.
+    pub fn name(&self) -> &str {
+        &self.tenure.keys.lock
+    }
+
+    /// What the hold is now, by the clock; no I/O.
+    pub fn state(&self) -> HoldState {
+        match self.hold.as_ref().map(|hold| hold.status()) {
+            Some(Status::Held) => HoldState::Held,
+            Some(Status::Uncertain) => HoldState::Uncertain,
+            Some(Status::Lost(reason)) => HoldState::Lost(reason),
+            Some(Status::Released) | None => HoldState::Released,
+        }
+    }
+
+    /// Whether the lock is held, by the clock; no I/O.
+    ///
+    /// # Guarantees
+    /// False from the local deadline on, which lies before the end of the server's lease, even if the process was
+    /// stopped in between.
+    pub fn is_held(&self) -> bool {
+        matches!(self.state(), HoldState::Held | HoldState::Uncertain)
+    }
+
+    /// The same for `?`, between two steps of work.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the reason.
+    pub fn ensure_held(&self) -> Result<()> {
+        match self.state() {
+            HoldState::Held | HoldState::Uncertain => Ok(()),
+            HoldState::Lost(reason) => Err(self.lost_error(reason)),
+            HoldState::Released => Err(self.lost_error(LostReason::Removed)),
+        }
+    }
+
+    /// Until the local deadline; zero when it is over.
+    pub fn remaining(&self) -> Duration {
+        self.hold.as_ref().map(|hold| hold.remaining()).unwrap_or_default()
+    }
+
+    /// Ready when, and ever after, the hold is lost. Safe in `select!` loops.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+    /// # use ferrolock::{Client, LostReason};
+    /// let client = Client::memory();
+    /// let guard = client.lock("x").lease(std::time::Duration::from_millis(200)).lock().await?;
+    ///
+    /// assert_eq!(guard.lost().await, LostReason::Expired);
+    /// # Ok(()) }
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + '_ {
+        let hold = self.hold.as_ref();
+        async move {
+            match hold {
+                Some(hold) => hold.lost().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// A token that fires when the hold is over in any way, or the client shuts down.
+    ///
+    /// It is a signal, not a check: ask [`is_held`](Guard::is_held) before a write.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        match &self.hold {
+            Some(hold) => hold.token(),
+            None => {
+                let token = CancellationToken::new();
+                token.cancel();
+                token
+            }
+        }
+    }
+
+    /// Runs `work` while the lock is held; drops it when the lock is lost first. Still held after `Ok`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when the lock was lost before `work` was done.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+    /// # let client = ferrolock::Client::memory();
+    /// let guard = client.lock("report").lock().await?;
+    /// let lines = guard.while_held(async { 42 }).await?;
+    /// assert_eq!(lines, 42);
+    /// # guard.unlock().await?; Ok(()) }
+    /// ```
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        std::future::poll_fn(|cx| {
+            // The clock comes first: after a pause no step of the work may run on a hold that is over.
+            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(self.lost_error(reason)));
+            }
+            if let Err(error) = self.ensure_held() {
+                return Poll::Ready(Err(error));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Asks the server to keep the lock at least this long from now; for fixed leases.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more.
+    pub fn renew(&self, lease: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
+        let hold = self.hold.clone();
+        async move {
+            check_lease(lease)?;
+            ask(hold, lease).await
+        }
+    }
+
+    /// Asks the server now whether the lock is ours.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more.
+    pub fn check(&self) -> impl Future<Output = Result<()>> + Send + use<K> {
+        ask(self.hold.clone(), Duration::ZERO)
+    }
+
+    fn lost_error(&self, reason: LostReason) -> Error {
+        Error::lost(reason).of(&self.tenure.keys.lock)
+    }
+}
+
+impl<K: Lockable> Guard<K> {
+    /// Gives the hold back and says what is left.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the release goes on in the background; only its answer is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it was not ours any more;
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) when there is no answer: it is tried again in the
+    /// background until the lease is over.
+    pub fn unlock(mut self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
+        async move {
+            let Some(hold) = self.hold.take() else { return Ok(Unlocked::Released) };
+            match unlock(hold).await? {
+                0 => Ok(Unlocked::Released),
+                left => Ok(Unlocked::StillHeld(left)),
+            }
+        }
+    }
+
+    /// Gives up the hold, but the name stays taken for `delay`: the server ends it then.
+    ///
+    /// For "try, else skip" jobs on machines whose clocks differ: whoever comes a little late finds it taken. If the
+    /// same owner has other holds, this one is given back as by [`unlock`](Guard::unlock).
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the lock is either left for `delay` or given back at once.
+    ///
+    /// # Errors
+    /// As for [`unlock`](Guard::unlock).
+    pub fn unlock_after(mut self, delay: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
+        async move {
+            check_time("a delay", delay)?;
+            if self.tenure.holds() > 1 {
+                return self.unlock().await.map(drop);
+            }
+            self.ensure_held()?;
+            self.tenure.linger(delay).await?;
+            if let Some(hold) = self.hold.take() {
+                self.tenure.walk_away(&hold);
+            }
+            Ok(())
+        }
+    }
+
+    /// One more hold of the same owner.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when this one is lost: nothing is revived.
+    pub fn relock(&self) -> impl Future<Output = Result<Guard<K>>> + Send + use<K> {
+        let (alive, tenure) = (self.alive.clone(), self.tenure.clone());
+        let held = self.ensure_held();
+        let terms = self.hold.as_ref().map(|hold| hold.terms);
+        async move {
+            held?;
+            let core = alive.core.clone();
+            let lost = || Error::lost(LostReason::Removed).of(&tenure.keys.lock);
+            let request = Request::again(&tenure, terms.ok_or_else(lost)?);
+            let hold = acquire(&core, request, None).await?.ok_or_else(lost)?;
+            Ok(Guard::new(hold, alive))
+        }
+    }
+}
+
+impl<K: Named> Guard<K> {
+    /// Who acquired it.
+    pub fn owner(&self) -> &Owner {
+        &self.tenure.owner
+    }
+
+    /// What the server shows of the holder.
+    pub fn owner_id(&self) -> &OwnerId {
+        &self.tenure.id
+    }
+
+    /// How many holds the owner has on this name, as far as this client knows.
+    pub fn hold_count(&self) -> u32 {
+        self.tenure.holds()
+    }
+}
+
+/// Asks about a hold; a lease of zero only asks.
+async fn ask(hold: Option<Arc<Hold>>, lease: Duration) -> Result<()> {
+    let Some(hold) = hold else { return Err(Error::lost(LostReason::Removed)) };
+    let (tenure, core) = (&hold.tenure, &hold.tenure.core);
+    let name = &tenure.keys.lock;
+    if let Status::Lost(reason) = hold.status() {
+        return Err(Error::lost(reason).of(name));
+    }
+    let sent = core.now();
+    let lease = if lease.is_zero() { lease } else { lease.min(hold.cap.map_or(lease, |cap| cap.since(sent) + hold.terms.margin)) };
+    let reply = core.ask(Lane::Commands, lock::renew(&tenure.keys, &tenure.bearer, lease)).await;
+    let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)
+        .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
+    if let Some(reason) = standing.lost() {
+        tenure.not_ours(reason);
+        return Err(Error::lost(reason).of(name));
+    }
+    if !lease.is_zero() {
+        hold.renewed(sent, lease);
+        core.keeper().extended(&hold);
+    }
+    match hold.status() {
+        Status::Lost(reason) => Err(Error::lost(reason).of(name)),
+        _ => Ok(()),
+    }
+}
+
+impl<K: Kind> Drop for Guard<K> {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            hold.give_back();
+        }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Guard<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("name", &self.name()).field("state", &self.state()).finish_non_exhaustive()
+    }
+}

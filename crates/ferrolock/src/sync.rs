@@ -1,0 +1,3 @@
+//! The primitives, one thin file each.
+
+pub(crate) mod lock;

@@ -1,0 +1,304 @@
+//! A handle to a name.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::coordination::Alive;
+use crate::coordination::acquire::{Patience, Request, acquire};
+use crate::engine::{Failure, Lane};
+use crate::error::{Error, LostReason, Result};
+use crate::guard::Guard;
+use crate::inspect::{Holder, Remaining};
+use crate::kind::{Lockable, Named, Plain};
+use crate::name::LockName;
+use crate::options::{Lease, LockOptions, Reentry, check_wait};
+use crate::owner::Owner;
+use crate::protocol::lock::{self, LockKeys, Rest, Seen};
+use crate::protocol::script::{Call, Value};
+
+/// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
+///
+/// A bad name or duration shows at the first call that returns a result; nothing has been sent then.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+/// use std::time::Duration;
+/// use ferrolock::Client;
+///
+/// let client = Client::memory();
+/// let lock = client.lock("orders/42").label("import").max_hold(Duration::from_secs(600));
+///
+/// let guard = lock.lock().await?;
+/// assert!(lock.try_lock().await?.is_none()); // somebody new each time: busy
+/// guard.unlock().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a lock does nothing until `lock`, `try_lock` or `run` is called"]
+pub struct Lock<K: Lockable = Plain> {
+    alive: Arc<Alive>,
+    keys: Result<Arc<LockKeys>>,
+    options: LockOptions,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Lockable> Lock<K> {
+    pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
+        let prefix = &alive.core.settings.key_prefix;
+        let name = if prefix.is_empty() { LockName::new(name) } else { LockName::new(format!("{prefix}{name}")) };
+        let keys = name.map(|name| Arc::new(LockKeys::new(name.as_arc().clone())));
+        Self { alive, keys, options: LockOptions::default(), kind: PhantomData }
+    }
+
+    /// A fixed lease: never renewed, over at its end.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = Lease::Fixed(lease);
+        self
+    }
+
+    /// Renewed, but this long each time instead of the client's setting; short for quick take-over after a crash.
+    pub fn watchdog_lease(mut self, lease: Duration) -> Self {
+        self.options.lease = Lease::Watchdog(lease);
+        self
+    }
+
+    /// The longest time a hold may last: renewal stops there, with [`LostReason::MaxHold`].
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.options.max_hold = Some(limit);
+        self
+    }
+
+    /// `lock` and `run` give up after this time, with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut).
+    pub fn max_wait(mut self, limit: Duration) -> Self {
+        self.options.max_wait = Some(limit);
+        self
+    }
+
+    /// Waiting ends with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) when the token fires.
+    pub fn cancelled_by(mut self, token: &CancellationToken) -> Self {
+        self.options.cancelled_by = Some(token.clone());
+        self
+    }
+
+    /// Who acquires; else the task's [scope](Owner::scope), else somebody new each time.
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.options.owner = Some(owner.clone());
+        self
+    }
+
+    /// Shown by [`holders`](Lock::holders), with host, process and time.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.options.label = Some(label.into());
+        self
+    }
+
+    /// Waits until the lock is free and takes it.
+    ///
+    /// Waits for a holder as long as it takes (or `max_wait`), but not for a server: after the client's
+    /// `unreachable_after` without one answer it gives up.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready loses the place in the local queue and leaves no hold behind: a grant
+    /// that arrives later is released at once.
+    ///
+    /// # Errors
+    /// `TimedOut`, `Cancelled`, `WouldDeadlock`, `Unreachable`, `Refused`, `Closed`, `Invalid`; `Lost` if the owner
+    /// was inside and the lock vanished under it.
+    pub fn lock(&self) -> impl Future<Output = Result<Guard<K>>> + Send + use<K> {
+        let lock = self.clone();
+        async move {
+            let max_wait = lock.options.max_wait;
+            match lock.acquire(Patience::Insists, max_wait).await? {
+                Some(guard) => Ok(guard),
+                None => Err(Error::lost(LostReason::Removed)),
+            }
+        }
+    }
+
+    /// Takes the lock if it is free now. `None`: busy.
+    ///
+    /// # Cancel safety
+    /// As for [`lock`](Lock::lock).
+    ///
+    /// # Errors
+    /// As for [`lock`](Lock::lock), except `TimedOut`.
+    pub fn try_lock(&self) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
+        let lock = self.clone();
+        async move { lock.acquire(Patience::None, None).await }
+    }
+
+    /// Waits at most this long for the lock. `None`: busy all the while.
+    ///
+    /// # Cancel safety
+    /// As for [`lock`](Lock::lock).
+    ///
+    /// # Errors
+    /// As for [`lock`](Lock::lock), except `TimedOut`.
+    pub fn try_lock_for(&self, wait: Duration) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
+        let lock = self.clone();
+        async move { lock.acquire(Patience::Asks, Some(wait)).await }
+    }
+
+    /// Takes the lock, runs `body` under it, and gives it back. The body is dropped when the lock is lost.
+    ///
+    /// Write the body as an async closure, `async |guard| …`. The older form `|_| async { … }` does not compile
+    /// here ("not general enough"): put `async` in front of the bars.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the body and gives the lock back.
+    ///
+    /// # Errors
+    /// As for [`lock`](Lock::lock); [`ErrorKind::Lost`](crate::ErrorKind::Lost) when the lock was lost before the
+    /// body was done, or was found gone when it was given back.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+    /// # let client = ferrolock::Client::memory();
+    /// let rows = client.lock("migration").run(async |_guard| 42).await?;
+    /// assert_eq!(rows, 42);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard<K>) -> T) -> Result<T> {
+        let guard = self.lock().await?;
+        let value = guard.while_held(body(&guard)).await?;
+        match guard.unlock().await {
+            // The hold was good to the end of the body; the release goes on in the background.
+            Err(error) if error.kind() == crate::ErrorKind::Unreachable => Ok(value),
+            Err(error) => Err(error),
+            Ok(_) => Ok(value),
+        }
+    }
+
+    async fn acquire(self, patience: Patience, wait: Option<Duration>) -> Result<Option<Guard<K>>> {
+        let core = &self.alive.core;
+        let keys = self.keys.clone()?;
+        let terms = core.settings.terms(&self.options).map_err(|error| error.of(&keys.lock))?;
+        if let Some(wait) = wait {
+            check_wait("a wait", wait).map_err(|error| error.of(&keys.lock))?;
+        }
+        core.check_open().map_err(|error| error.of(&keys.lock))?;
+        let owner = self.options.owner.clone().or_else(Owner::current).unwrap_or_else(Owner::new);
+        let deadline = wait.map(|wait| core.now().after(wait));
+        let who = self.who();
+        let request = Request::new(keys, owner, terms, who, self.options.reentry, patience, deadline);
+        let hold = acquire(core, request, self.options.cancelled_by.clone()).await?;
+        Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
+    }
+
+    /// Details for people: only with a label, or a name on the client.
+    fn who(&self) -> Option<Arc<str>> {
+        let core = &self.alive.core;
+        let label = self.options.label.as_ref().or(core.settings.name.as_ref())?;
+        Some(lock::write_details(std::process::id(), &core.host, label))
+    }
+}
+
+impl<K: Named> Lock<K> {
+    /// The name, with the client's key prefix; empty if it is no name.
+    pub fn name(&self) -> &str {
+        self.keys.as_ref().map(|keys| &*keys.lock).unwrap_or_default()
+    }
+
+    /// Whether anybody holds it.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`, `Closed`, `Invalid`; so for all questions below.
+    pub fn is_locked(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
+        let seen = self.look();
+        async move { Ok(seen.await?.0.is_some()) }
+    }
+
+    /// Whether that owner holds it, by an acquisition of this client.
+    pub fn is_held_by(&self, owner: &Owner) -> impl Future<Output = Result<bool>> + Send + use<K> {
+        let count = self.hold_count(owner);
+        async move { Ok(count.await? > 0) }
+    }
+
+    /// How often that owner has entered it, by acquisitions of this client, as the server has it.
+    pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
+        let seen = self.look();
+        let id = self.keys.as_ref().ok().and_then(|keys| self.alive.core.owner_id(&keys.lock, owner));
+        async move {
+            let (_, holders) = seen.await?;
+            let held = holders.iter().find(|seen| id.as_ref().is_some_and(|id| id.as_str() == seen.field));
+            Ok(held.map_or(0, |seen| seen.count))
+        }
+    }
+
+    /// How long it stays taken if nothing happens, whoever holds it.
+    pub fn remaining(&self) -> impl Future<Output = Result<Remaining>> + Send + use<K> {
+        let seen = self.look();
+        async move { Ok(Remaining::of(seen.await?.0)) }
+    }
+
+    /// Who holds it.
+    pub fn holders(&self) -> impl Future<Output = Result<Vec<Holder>>> + Send + use<K> {
+        let seen = self.look();
+        async move {
+            let (rest, holders) = seen.await?;
+            let remaining = Remaining::of(rest);
+            Ok(holders.into_iter().filter_map(|seen| Holder::of(seen, remaining)).collect())
+        }
+    }
+
+    /// Frees it, whoever holds it, and tells those who wait. `true`: there was something to free.
+    ///
+    /// The holder is told within one renewal interval, or at its unlock.
+    pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
+        let freed = self.ask(lock::force_unlock);
+        async move {
+            let (keys, reply) = freed.await?;
+            lock::read_force_unlock(reply).map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
+        }
+    }
+
+    fn look(&self) -> impl Future<Output = Result<(Option<Rest>, Vec<Seen>)>> + Send + use<K> {
+        let seen = self.ask(lock::inspect);
+        async move {
+            let (keys, reply) = seen.await?;
+            lock::read_inspect(reply).map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
+        }
+    }
+
+    fn ask(
+        &self,
+        call: fn(&LockKeys) -> Call,
+    ) -> impl Future<Output = Result<(Arc<LockKeys>, Value)>> + Send + use<K> {
+        let (alive, keys) = (self.alive.clone(), self.keys.clone());
+        async move {
+            let keys = keys?;
+            alive.core.check_open().map_err(|error| error.of(&keys.lock))?;
+            let reply = alive.core.ask_about(Lane::Commands, &keys, call(&keys)).await;
+            let reply = reply.map_err(|error| error.of(&keys.lock))?;
+            Ok((keys, reply))
+        }
+    }
+}
+
+impl Lock<Plain> {
+    /// The same owner's second acquisition is [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) instead of
+    /// a re-entry.
+    pub fn non_reentrant(mut self) -> Self {
+        self.options.reentry = Reentry::IsAnError;
+        self
+    }
+}
+
+impl<K: Lockable> Clone for Lock<K> {
+    fn clone(&self) -> Self {
+        Self { alive: self.alive.clone(), keys: self.keys.clone(), options: self.options.clone(), kind: PhantomData }
+    }
+}
+
+impl<K: Lockable> fmt::Debug for Lock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.keys.as_ref().map(|keys| &*keys.lock);
+        f.debug_struct("Lock").field("name", &name).finish_non_exhaustive()
+    }
+}
