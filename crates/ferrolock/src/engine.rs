@@ -6,6 +6,8 @@
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
+#[cfg(test)]
+pub(crate) mod lying;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 
@@ -14,7 +16,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-#[expect(unused_imports, reason = "the skeleton")]
 pub(crate) use clock::{Clock, Tick};
 
 use crate::protocol::script::{Call, Value};

@@ -1,0 +1,2 @@
+//! The engine through its seam: scripts, time, messages, closing.
+use super::*;
