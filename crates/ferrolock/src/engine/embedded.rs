@@ -15,5 +15,5 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-#[expect(unused_imports, reason = "the skeleton")]
+#[cfg_attr(not(test), expect(unused_imports, reason = "the skeleton"))]
 pub(crate) use memory::MemoryEngine;

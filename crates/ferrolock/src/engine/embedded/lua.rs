@@ -19,7 +19,6 @@ use super::commands::{self, Args, Reply};
 use super::server::Server;
 use crate::engine::Failure;
 use crate::protocol::script::{Call, Script, Value};
-use random::Random;
 
 /// How many VM instructions a script may run.
 const STEPS_MAX: u32 = 10_000_000;
@@ -36,7 +35,6 @@ pub(super) struct Interpreter {
     environment: Table,
     /// The table behind `environment`.
     globals: Table,
-    random: Arc<Random>,
     steps: Arc<AtomicU32>,
 }
 
@@ -55,8 +53,7 @@ impl Interpreter {
     fn build() -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
-        let random = Arc::new(Random::default());
-        let functions = engine_functions(&lua, &random)?;
+        let functions = engine_functions(&lua)?;
         let (environment, globals) = lua
             .load(include_str!("sandbox.lua"))
             .set_name("@sandbox")
@@ -68,7 +65,6 @@ impl Interpreter {
             compiled: HashMap::new(),
             environment,
             globals,
-            random,
             steps: Arc::default(),
         };
         interpreter.count_steps()?;
@@ -89,7 +85,6 @@ impl Interpreter {
         let args = convert::arguments(&self.lua, &call.args)?;
         self.globals.raw_set("KEYS", keys)?;
         self.globals.raw_set("ARGV", args)?;
-        self.random.seed(0);
         self.steps.store(0, Ordering::Relaxed);
         convert::value(function.call(())?)
     }
@@ -154,7 +149,7 @@ impl fmt::Debug for Interpreter {
 }
 
 /// The functions that `sandbox.lua` takes.
-fn engine_functions(lua: &Lua, random: &Arc<Random>) -> mlua::Result<Table> {
+fn engine_functions(lua: &Lua) -> mlua::Result<Table> {
     let functions = lua.create_table()?;
     let call = lua.create_function(|lua, words: MultiValue| match command(lua, &words)? {
         Reply::Error(text) => Err(mlua::Error::external(Raised(text))),
@@ -176,7 +171,7 @@ fn engine_functions(lua: &Lua, random: &Arc<Random>) -> mlua::Result<Table> {
     functions.raw_set("raise", raise)?;
     let describe = lua.create_function(|_, problem: mlua::Error| Ok(text_of(&problem)))?;
     functions.raw_set("describe", describe)?;
-    random.add_to(lua, &functions)?;
+    random::add_to(&functions, lua)?;
     Ok(functions)
 }
 
@@ -253,14 +248,18 @@ fn text_of(error: &mlua::Error) -> String {
             mlua::Error::MemoryError(_) => {
                 format!("LIMIT the script took more than {MEMORY_MAX} bytes")
             }
-            mlua::Error::RuntimeError(text) => text.clone(),
+            // Below the text stands where it happened.
+            mlua::Error::RuntimeError(text) => match text.split_once("\nstack traceback:") {
+                Some((text, _)) => text.to_owned(),
+                None => text.clone(),
+            },
             mlua::Error::SyntaxError { message, .. } => {
                 format!("ERR Error compiling script (new function): {message}")
             }
             other => other.to_string(),
         }
     };
-    text.lines().next().unwrap_or_default().to_owned()
+    text.replace(['\r', '\n'], " ")
 }
 
 /// The error at the bottom of the layers that the callbacks put around it.

@@ -24,7 +24,21 @@ end
 
 -- The one function that turns code into a value; strings reach it as a method too.
 string.dump = nil
-math.random, math.randomseed = engine.random, engine.randomseed
+math.randomseed = engine.randomseed
+math.random = function(...)
+    local part, count, low, high = engine.random(), select('#', ...), ...
+    if count == 0 then
+        return part
+    elseif count == 1 then
+        low, high = 1, low
+    elseif count > 2 then
+        error('wrong number of arguments', 2)
+    end
+    if low > high then
+        error("bad argument #" .. count .. " to 'random' (interval is empty)", 2)
+    end
+    return math.floor(part * (high - low + 1)) + low
+end
 
 local members = {
     redis = readonly({

@@ -94,7 +94,7 @@ fn table_value(table: &Table, depth: usize) -> mlua::Result<Value> {
         return Err(raised(&text.to_string_lossy()));
     }
     if let LuaValue::String(text) = table.raw_get("ok")? {
-        return Ok(Value::Bytes(text.as_bytes().to_vec()));
+        return Ok(Value::Bytes(one_line(&text.as_bytes())));
     }
     let mut list = Vec::new();
     for at in 1_i64.. {
@@ -104,6 +104,12 @@ fn table_value(table: &Table, depth: usize) -> mlua::Result<Value> {
         }
     }
     Ok(Value::List(list))
+}
+
+/// A status ends at its line's end on a server's wire.
+fn one_line(text: &[u8]) -> Vec<u8> {
+    let no_break = |byte: &u8| if b"\r\n".contains(byte) { b' ' } else { *byte };
+    text.iter().map(no_break).collect()
 }
 
 fn raised(text: &str) -> mlua::Error {

@@ -1,50 +1,36 @@
-//! The numbers behind `math.random`: the same in every run of a script, as on the servers.
+//! The numbers behind `math.random`: the same sequence in every space, as on every server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mlua::{Lua, Table, Variadic};
+use mlua::{Lua, Table};
 
 /// The 48-bit generator of `drand48`.
-#[derive(Default)]
-pub(super) struct Random(AtomicU64);
+struct Random(AtomicU64);
+
+/// Adds `random`, from 0 up to, without, 1, and `randomseed`.
+pub(super) fn add_to(functions: &Table, lua: &Lua) -> mlua::Result<()> {
+    let generator = Arc::new(Random::unseeded());
+    let seeded = generator.clone();
+    let random = lua.create_function(move |_, ()| Ok(generator.next()))?;
+    let randomseed = lua.create_function(move |_, seed: f64| {
+        // Any bits will do for a seed.
+        seeded.seed(seed as i64 as u32);
+        Ok(())
+    })?;
+    functions.raw_set("random", random)?;
+    functions.raw_set("randomseed", randomseed)
+}
 
 impl Random {
-    /// Starts the sequence of a seed.
-    pub(super) fn seed(&self, seed: u32) {
+    /// Where the C library begins without a seed.
+    fn unseeded() -> Self {
+        Self(AtomicU64::new(0x1234_ABCD_330E))
+    }
+
+    fn seed(&self, seed: u32) {
         self.0
             .store((u64::from(seed) << 16) | 0x330E, Ordering::Relaxed);
-    }
-
-    /// Adds `random` and `randomseed`.
-    pub(super) fn add_to(self: &Arc<Self>, lua: &Lua, functions: &Table) -> mlua::Result<()> {
-        let generator = self.clone();
-        let random = lua.create_function(move |_, bounds: Variadic<f64>| {
-            generator.between(&bounds).map_err(mlua::Error::runtime)
-        })?;
-        functions.raw_set("random", random)?;
-        let generator = self.clone();
-        let randomseed = lua.create_function(move |_, seed: f64| {
-            // Any bits will do for a seed.
-            generator.seed(seed as i64 as u32);
-            Ok(())
-        })?;
-        functions.raw_set("randomseed", randomseed)
-    }
-
-    /// No bounds: from 0 up to, without, 1. One: whole, from 1 to it. Two: whole, between them.
-    fn between(&self, bounds: &[f64]) -> Result<f64, &'static str> {
-        let part = self.next();
-        let (low, high) = match *bounds {
-            [] => return Ok(part),
-            [high] => (1.0, high.trunc()),
-            [low, high] => (low.trunc(), high.trunc()),
-            _ => return Err("wrong number of arguments"),
-        };
-        if low > high {
-            return Err("bad argument to 'random' (interval is empty)");
-        }
-        Ok((part * (high - low + 1.0)).floor() + low)
     }
 
     fn next(&self) -> f64 {
