@@ -6,6 +6,8 @@
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
+#[cfg(test)]
+pub(crate) mod lying;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 

@@ -1,1 +1,187 @@
 //! One Redis or Valkey server.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | [`config`], [`url`], `tls` | where the server is and how to enter |
+//! | [`stream`], [`pulse`] | bytes, and when the last one came |
+//! | [`live`], [`wire`] | one connection: handshake, calls, replies |
+//! | [`link`], [`trouble`] | a connection that is kept: opened, watched, replaced; what is in the way |
+//! | [`bus`], [`table`] | subscriptions over one more such connection |
+//!
+//! The client crate is used at its lowest layer only: what lies above it sends commands again by itself.
+
+mod bus;
+mod config;
+mod link;
+mod live;
+mod pulse;
+mod stream;
+mod table;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "tls")]
+mod tls;
+mod trouble;
+mod url;
+mod wire;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use self::bus::Bus;
+pub(crate) use self::config::Config;
+use self::link::{Home, Link, State, Watching};
+#[cfg(feature = "tls")]
+#[allow(
+    unreachable_pub,
+    unused_imports,
+    reason = "re-exported at the root of the crate"
+)]
+pub use self::tls::Tls;
+use self::trouble::{Class, Trouble};
+use super::{Boxed, Clock, Ear, Engine, Failure, Lane, Subscription};
+use crate::protocol::script::{Call, Value};
+
+/// Runs scripts on one server.
+#[derive(Debug)]
+pub(crate) struct RedisEngine {
+    config: Arc<Config>,
+    runtime: Arc<OnceLock<Handle>>,
+    commands: Arc<Link>,
+    keeper: Arc<Link>,
+    spare: Arc<Link>,
+    bus: Arc<Bus>,
+}
+
+/// Why the first connection failed: one line, no credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectError {
+    /// The server's own words: password, rights, number of clients.
+    Refused { code: String, message: String },
+    /// The server's version.
+    TooOld(String),
+    /// TLS or a certificate.
+    Tls(String),
+    /// No answer, or no way there.
+    Unreachable(String),
+    /// Shut down meanwhile, or no runtime to connect in.
+    Closed(String),
+}
+
+impl RedisEngine {
+    /// An engine that connects when it is first needed.
+    pub(crate) fn new(config: Config) -> Arc<RedisEngine> {
+        let config = Arc::new(config);
+        let runtime = Arc::new(OnceLock::new());
+        let home = Home::Client(runtime.clone());
+        let link = |role, home| Link::new(role, config.clone(), home, Watching::Replies, None);
+        Arc::new(RedisEngine {
+            commands: link("commands", home.clone()),
+            keeper: link("keeper", Home::FirstUser),
+            spare: link("keeper's spare", Home::FirstUser),
+            bus: Bus::new(config.clone(), home),
+            config,
+            runtime,
+        })
+    }
+
+    /// Names the runtime that connections live in; else it is the one of the first use. Only the first name counts.
+    pub(crate) fn start(&self, handle: Handle) {
+        let _ = self.runtime.set(handle);
+    }
+
+    /// Connects now, once: what stands in the way is told instead of tried again.
+    pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
+        match self.commands.first_outcome().await {
+            State::Up(_) => Ok(()),
+            State::Down(Some(trouble)) => Err(ConnectError::from(trouble)),
+            State::Over(why) => Err(ConnectError::Closed(why.to_owned())),
+            State::Idle | State::Down(None) => {
+                Err(ConnectError::Unreachable("not connected yet".to_owned()))
+            }
+        }
+    }
+
+    fn link(&self, lane: Lane) -> &Arc<Link> {
+        match lane {
+            Lane::Commands => &self.commands,
+            Lane::Keeper => &self.keeper,
+            Lane::KeeperSpare => &self.spare,
+        }
+    }
+}
+
+impl Engine for RedisEngine {
+    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>> {
+        let link = self.link(lane).clone();
+        Box::pin(async move { link.call(&call).await })
+    }
+
+    fn ready(&self, lane: Lane) -> Boxed<()> {
+        let link = self.link(lane).clone();
+        Box::pin(async move { link.ready().await })
+    }
+
+    fn trouble(&self) -> Option<Failure> {
+        self.commands
+            .trouble()
+            .or_else(|| self.bus.trouble())
+            .or_else(|| self.keeper.trouble())
+    }
+
+    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+        let bus = self.bus.clone();
+        Box::pin(async move { bus.listen(channel, ear).await })
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Boot
+    }
+
+    fn address(&self) -> &str {
+        self.config.address()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.commands.round_trip()
+    }
+
+    fn close(&self) {
+        self.commands.close();
+        self.keeper.close();
+        self.spare.close();
+        self.bus.close();
+    }
+}
+
+impl Drop for RedisEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl From<Trouble> for ConnectError {
+    fn from(trouble: Trouble) -> ConnectError {
+        match (trouble.class, trouble.failure) {
+            (Class::Version, Failure::Refused { message, .. }) => ConnectError::TooOld(message),
+            (_, Failure::Refused { code, message }) => ConnectError::Refused { code, message },
+            (Class::Certificate, failure) => ConnectError::Tls(failure.to_string()),
+            (_, failure) => ConnectError::Unreachable(failure.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Refused { code, message } => write!(f, "{code} {message}"),
+            ConnectError::TooOld(text)
+            | ConnectError::Tls(text)
+            | ConnectError::Unreachable(text)
+            | ConnectError::Closed(text) => f.write_str(text),
+        }
+    }
+}

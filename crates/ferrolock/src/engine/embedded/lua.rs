@@ -1,0 +1,273 @@
+//! Runs scripts over a [`Server`] as Redis does.
+//!
+//! One Lua 5.1 state. Each script is compiled once; what it may use is in `sandbox.lua`. A run has a limit of steps
+//! and of memory, so that a script that never ends cannot hold the server for ever.
+
+mod convert;
+mod random;
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, VmState};
+
+use super::commands::{self, Args, Reply};
+use super::server::Server;
+use crate::engine::Failure;
+use crate::protocol::script::{Call, Script, Value};
+
+/// How many VM instructions a script may run.
+const STEPS_MAX: u32 = 10_000_000;
+/// After how many instructions they are counted.
+const STEPS_COUNTED: u32 = 10_000;
+/// How much memory the Lua state may take, in bytes.
+const MEMORY_MAX: usize = 64 << 20;
+
+/// A Lua state with the scripts it knows.
+pub(super) struct Interpreter {
+    lua: Lua,
+    /// By the address of the script, which is a static.
+    compiled: HashMap<usize, Function>,
+    environment: Table,
+    /// The table behind `environment`.
+    globals: Table,
+    steps: Arc<AtomicU32>,
+}
+
+/// What the functions of `redis` act on; in the Lua state while a script runs.
+#[derive(Default)]
+struct Host {
+    server: Server,
+    args: Args,
+}
+
+impl Interpreter {
+    pub(super) fn new() -> Result<Self, Failure> {
+        Self::build().map_err(|error| failure(&error))
+    }
+
+    fn build() -> mlua::Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        let functions = engine_functions(&lua)?;
+        let (environment, globals) = lua
+            .load(include_str!("sandbox.lua"))
+            .set_name("@sandbox")
+            .call::<(Table, Table)>(functions)?;
+        lua.set_app_data(Host::default());
+        lua.set_memory_limit(MEMORY_MAX)?;
+        let interpreter = Self {
+            lua,
+            compiled: HashMap::new(),
+            environment,
+            globals,
+            steps: Arc::default(),
+        };
+        interpreter.count_steps()?;
+        Ok(interpreter)
+    }
+
+    /// Runs one call to its end.
+    pub(super) fn run(&mut self, server: &mut Server, call: &Call) -> Result<Value, Failure> {
+        self.exchange(server);
+        let reply = self.run_script(call);
+        self.exchange(server);
+        reply.map_err(|error| self.recover(&error))
+    }
+
+    fn run_script(&mut self, call: &Call) -> mlua::Result<Value> {
+        let function = self.function(call.script)?;
+        let keys = convert::texts(&self.lua, &call.keys)?;
+        let args = convert::arguments(&self.lua, &call.args)?;
+        self.globals.raw_set("KEYS", keys)?;
+        self.globals.raw_set("ARGV", args)?;
+        self.steps.store(0, Ordering::Relaxed);
+        convert::value(function.call(())?)
+    }
+
+    fn function(&mut self, script: &'static Script) -> mlua::Result<Function> {
+        let address = std::ptr::from_ref(script).addr();
+        if let Some(function) = self.compiled.get(&address) {
+            return Ok(function.clone());
+        }
+        let function = self
+            .lua
+            .load(script.source)
+            .set_name(format!("@{}", script.name))
+            .set_mode(ChunkMode::Text)
+            .set_environment(self.environment.clone())
+            .into_function()?;
+        self.compiled.insert(address, function.clone());
+        Ok(function)
+    }
+
+    /// Puts the server where the functions of `redis` find it, or takes it back.
+    fn exchange(&self, server: &mut Server) {
+        if let Some(mut host) = self.lua.app_data_mut::<Host>() {
+            std::mem::swap(&mut host.server, server);
+        }
+    }
+
+    /// Makes the state fit for the next run and names the failure.
+    fn recover(&self, error: &mlua::Error) -> Failure {
+        let failure = failure(error);
+        if error.downcast_ref::<TooManySteps>().is_some() {
+            // It was set for the last time a moment ago, with the memory that takes.
+            let _ = self.count_steps();
+        }
+        // A collection that fails leaves the rubbish to the next one.
+        let _ = self.lua.gc_collect();
+        failure
+    }
+
+    /// Sets the hook that ends a run at [`STEPS_MAX`].
+    fn count_steps(&self) -> mlua::Result<()> {
+        let steps = self.steps.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(STEPS_COUNTED);
+        self.lua.set_hook(triggers, move |lua, _| {
+            if steps.fetch_add(STEPS_COUNTED, Ordering::Relaxed) < STEPS_MAX {
+                return Ok(VmState::Continue);
+            }
+            // From here on every instruction fails, else a loop around `pcall` would go on.
+            let each = HookTriggers::new().every_nth_instruction(1);
+            lua.set_hook(each, |_, _| Err(mlua::Error::external(TooManySteps)))?;
+            Err(mlua::Error::external(TooManySteps))
+        })
+    }
+}
+
+impl fmt::Debug for Interpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interpreter")
+            .field("scripts", &self.compiled.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The functions that `sandbox.lua` takes.
+fn engine_functions(lua: &Lua) -> mlua::Result<Table> {
+    let functions = lua.create_table()?;
+    let call = lua.create_function(|lua, words: MultiValue| match command(lua, &words)? {
+        Reply::Error(text) => Err(mlua::Error::external(Raised(text))),
+        reply => convert::reply(lua, reply),
+    })?;
+    functions.raw_set("call", call)?;
+    let pcall = lua.create_function(|lua, words: MultiValue| {
+        let reply = command(lua, &words)?;
+        convert::reply(lua, reply)
+    })?;
+    functions.raw_set("pcall", pcall)?;
+    let raise = lua.create_function(|_, problem: Table| {
+        let text = match problem.raw_get("err")? {
+            mlua::Value::String(text) => text.to_string_lossy(),
+            _ => "ERR unknown error".to_owned(),
+        };
+        Err::<(), _>(mlua::Error::external(Raised(text)))
+    })?;
+    functions.raw_set("raise", raise)?;
+    let describe = lua.create_function(|_, problem: mlua::Error| Ok(text_of(&problem)))?;
+    functions.raw_set("describe", describe)?;
+    random::add_to(&functions, lua)?;
+    Ok(functions)
+}
+
+/// Runs a command of a script.
+fn command(lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
+    let Some(mut host) = lua.app_data_mut::<Host>() else {
+        return Err(mlua::Error::runtime("no server is attached"));
+    };
+    let Host { server, args } = &mut *host;
+    if words.is_empty() {
+        return Ok(Reply::error(
+            "ERR Please specify at least one argument for this redis lib call",
+        ));
+    }
+    args.clear();
+    for word in words {
+        if !convert::push_word(args, word) {
+            return Ok(Reply::error(
+                "ERR Lua redis lib command arguments must be strings or integers",
+            ));
+        }
+    }
+    Ok(commands::execute(server, args))
+}
+
+/// An error reply on its way through the script.
+#[derive(Debug)]
+struct Raised(String);
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Raised {}
+
+/// The script ran longer than it may.
+#[derive(Debug)]
+struct TooManySteps;
+
+impl fmt::Display for TooManySteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LIMIT the script ran more than {STEPS_MAX} steps")
+    }
+}
+
+impl StdError for TooManySteps {}
+
+/// The code and the text of what a script ended with.
+fn failure(error: &mlua::Error) -> Failure {
+    let text = text_of(error);
+    let is_code = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    match text.split_once(' ') {
+        Some((code, message)) if !code.is_empty() && is_code(code) => Failure::Refused {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        },
+        _ => Failure::Refused {
+            code: "ERR".to_owned(),
+            message: text,
+        },
+    }
+}
+
+/// One line: what a script's `pcall` sees, and what a caller is told.
+fn text_of(error: &mlua::Error) -> String {
+    let text = if let Some(Raised(text)) = error.downcast_ref() {
+        text.clone()
+    } else if let Some(limit) = error.downcast_ref::<TooManySteps>() {
+        limit.to_string()
+    } else {
+        match root(error) {
+            mlua::Error::MemoryError(_) => {
+                format!("LIMIT the script took more than {MEMORY_MAX} bytes")
+            }
+            // Below the text stands where it happened.
+            mlua::Error::RuntimeError(text) => match text.split_once("\nstack traceback:") {
+                Some((text, _)) => text.to_owned(),
+                None => text.clone(),
+            },
+            mlua::Error::SyntaxError { message, .. } => {
+                format!("ERR Error compiling script (new function): {message}")
+            }
+            other => other.to_string(),
+        }
+    };
+    text.replace(['\r', '\n'], " ")
+}
+
+/// The error at the bottom of the layers that the callbacks put around it.
+fn root(error: &mlua::Error) -> &mlua::Error {
+    match error {
+        mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => {
+            root(cause)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,56 @@
+//! The engine layer by layer: commands, scripts, sandbox, and the whole through its seam.
+
+mod commands;
+mod engine;
+mod lock_scripts;
+mod sandbox;
+
+use std::task::{Context, Poll, Waker};
+
+use super::MemoryEngine;
+use crate::engine::{Boxed, Engine, Failure, Lane};
+use crate::protocol::script::{Arg, Call, Script, Value};
+
+/// Polls a future of the engine to its end; it needs no runtime and no more than two polls.
+fn finish<T>(mut future: Boxed<T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+    }
+    panic!("the future is still pending at its second poll");
+}
+
+fn run(engine: &MemoryEngine, call: Call) -> Result<Value, Failure> {
+    finish(engine.call(Lane::Commands, call))
+}
+
+/// Runs a script text with one key and arguments.
+fn eval(engine: &MemoryEngine, source: &str, args: &[&str]) -> Result<Value, Failure> {
+    run(engine, text_call(source, args))
+}
+
+fn text_call(source: &str, args: &[&str]) -> Call {
+    // Scripts are statics: the compiled ones are found by their address.
+    let script = Box::leak(Box::new(Script {
+        name: "user_script",
+        source: Box::leak(source.to_owned().into_boxed_str()),
+    }));
+    Call {
+        script,
+        keys: vec!["k".into()],
+        args: args.iter().map(|&arg| Arg::Text(arg.into())).collect(),
+    }
+}
+
+fn bytes(text: &str) -> Value {
+    Value::Bytes(text.as_bytes().to_vec())
+}
+
+fn refused(code: &str, message: &str) -> Result<Value, Failure> {
+    Err(Failure::Refused {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    })
+}

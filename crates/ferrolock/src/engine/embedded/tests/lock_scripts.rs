@@ -1,0 +1,316 @@
+//! Every branch of every script of the plain lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::protocol::lock::{self, Attempt, Bearer, LockKeys, Release, Rest, SCRIPTS, Standing};
+
+struct Table {
+    engine: Arc<MemoryEngine>,
+    keys: LockKeys,
+}
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn bearer(field: &str) -> Bearer {
+    let field = field.into();
+    Bearer { field, who: None }
+}
+
+fn named(field: &str) -> Bearer {
+    let who = Some(lock::write_details(42, "host", "the label"));
+    let field = field.into();
+    Bearer { field, who }
+}
+
+impl Table {
+    fn new() -> Self {
+        let engine = MemoryEngine::open(None);
+        let keys = LockKeys::new("orders".into());
+        Self { engine, keys }
+    }
+
+    fn acquire(&self, bearer: &Bearer, lease: Duration) -> Attempt {
+        let reply = run(&self.engine, lock::acquire(&self.keys, bearer, lease));
+        lock::read_acquire(reply.unwrap()).unwrap()
+    }
+
+    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Standing {
+        let reply = run(
+            &self.engine,
+            lock::reenter(&self.keys, bearer, lease, count),
+        );
+        lock::read_standing(reply.unwrap()).unwrap()
+    }
+
+    fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Release {
+        let reply = run(&self.engine, lock::release(&self.keys, bearer, left, need));
+        lock::read_release(reply.unwrap(), left).unwrap()
+    }
+
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Standing {
+        let reply = run(&self.engine, lock::renew(&self.keys, bearer, lease));
+        lock::read_standing(reply.unwrap()).unwrap()
+    }
+
+    fn linger(&self, bearer: &Bearer, stay: Duration) -> Standing {
+        let reply = run(&self.engine, lock::linger(&self.keys, bearer, stay));
+        lock::read_standing(reply.unwrap()).unwrap()
+    }
+
+    fn force_unlock(&self) -> bool {
+        let reply = run(&self.engine, lock::force_unlock(&self.keys));
+        lock::read_force_unlock(reply.unwrap()).unwrap()
+    }
+
+    fn inspect(&self) -> (Option<Rest>, Vec<lock::Seen>) {
+        let reply = run(&self.engine, lock::inspect(&self.keys));
+        lock::read_inspect(reply.unwrap()).unwrap()
+    }
+
+    /// What is left of the lock and of its details.
+    fn left(&self) -> (i64, i64) {
+        let of = |key: &str| match eval(&self.engine, "return redis.call('PTTL', ARGV[1])", &[key])
+        {
+            Ok(Value::Int(left)) => left,
+            other => panic!("{other:?}"),
+        };
+        (of("orders"), of("ferrolock_holder:{orders}"))
+    }
+
+    fn count(&self, field: &str) -> Option<u32> {
+        let (_, seen) = self.inspect();
+        seen.iter()
+            .find(|seen| seen.field == field)
+            .map(|seen| seen.count)
+    }
+
+    fn put(&self, source: &str) {
+        eval(&self.engine, source, &[]).unwrap();
+    }
+}
+
+fn busy(rest: Duration) -> Attempt {
+    Attempt::Busy(Rest::Left(rest))
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_is_granted_once() {
+    let table = Table::new();
+
+    assert_eq!(table.acquire(&bearer("a:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(LEASE));
+    tokio::time::advance(ms(10_000)).await;
+    assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(ms(20_000)));
+    // The same call, run again: granted, and nothing moves.
+    assert_eq!(table.acquire(&bearer("a:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.left(), (20_000, -2));
+    assert_eq!(table.count("a:1"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends_after_its_last_millisecond() {
+    let table = Table::new();
+    table.acquire(&bearer("a:1"), ms(500));
+
+    tokio::time::advance(ms(500)).await;
+    assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(ms(0)));
+
+    tokio::time::advance(ms(1)).await;
+    assert_eq!(table.acquire(&bearer("b:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.renew(&bearer("a:1"), LEASE), Standing::Taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_sees_a_holder_that_never_expires() {
+    let table = Table::new();
+    table.put("redis.call('HSET', 'orders', 'x:1', 1)");
+
+    assert_eq!(
+        table.acquire(&bearer("a:1"), LEASE),
+        Attempt::Busy(Rest::NoExpiry)
+    );
+}
+
+#[test]
+fn a_key_of_another_type_is_the_servers_error() {
+    let table = Table::new();
+    table.put("redis.call('SET', 'orders', 'text')");
+    let (keys, a) = (&table.keys, &bearer("a:1"));
+
+    for call in [
+        lock::acquire(keys, a, LEASE),
+        lock::reenter(keys, a, LEASE, 2),
+        lock::release(keys, a, 0, LEASE),
+        lock::release(keys, a, 1, LEASE),
+        lock::renew(keys, a, LEASE),
+        lock::linger(keys, a, LEASE),
+        lock::force_unlock(keys),
+        lock::inspect(keys),
+    ] {
+        let name = call.script.name;
+        let wrong = "Operation against a key holding the wrong kind of value";
+        assert_eq!(
+            run(&table.engine, call),
+            refused("WRONGTYPE", wrong),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reenter_raises_and_counts() {
+    let table = Table::new();
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.reenter(&a, LEASE, 2), Standing::Gone);
+    table.acquire(&a, ms(1000));
+    assert_eq!(table.reenter(&b, LEASE, 2), Standing::Taken);
+    assert_eq!(table.reenter(&a, LEASE, 2), Standing::Ours);
+    assert_eq!(table.left(), (30_000, 30_000));
+    // A shorter lease cuts nothing, and a repeat changes nothing.
+    assert_eq!(table.reenter(&a, ms(500), 2), Standing::Ours);
+    assert_eq!(table.left(), (30_000, 30_000));
+    assert_eq!(table.count("a:1"), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_release_frees() {
+    let table = Table::new();
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.release(&a, 0, LEASE), Release::Not(Standing::Gone));
+    table.acquire(&a, LEASE);
+    assert_eq!(table.release(&b, 0, LEASE), Release::Not(Standing::Taken));
+    assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 0 });
+    assert_eq!(table.left(), (-2, -2));
+    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partial_release_leaves_the_rest() {
+    let table = Table::new();
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.release(&a, 1, LEASE), Release::Not(Standing::Gone));
+    table.acquire(&a, ms(1000));
+    table.reenter(&a, ms(1000), 2);
+    assert_eq!(table.release(&b, 1, LEASE), Release::Not(Standing::Taken));
+    assert_eq!(table.release(&a, 1, ms(5000)), Release::Left);
+    assert_eq!(table.left(), (5000, 5000));
+    assert_eq!(table.release(&a, 1, ms(500)), Release::Left);
+    assert_eq!(table.left(), (5000, 5000));
+    assert_eq!(table.count("a:1"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renew_raises_or_only_asks() {
+    let table = Table::new();
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.renew(&a, LEASE), Standing::Gone);
+    table.acquire(&a, LEASE);
+    assert_eq!(table.renew(&b, LEASE), Standing::Taken);
+    tokio::time::advance(ms(10_000)).await;
+    assert_eq!(table.renew(&a, Duration::ZERO), Standing::Ours);
+    assert_eq!(table.left(), (20_000, 20_000));
+    assert_eq!(table.renew(&a, ms(15_000)), Standing::Ours);
+    assert_eq!(table.left(), (20_000, 20_000));
+    assert_eq!(table.renew(&a, LEASE), Standing::Ours);
+    assert_eq!(table.left(), (30_000, 30_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renew_gives_a_deadline_to_a_lock_that_lost_it() {
+    let table = Table::new();
+    table.put("redis.call('HSET', 'orders', 'a:1', 1)");
+
+    assert_eq!(table.renew(&bearer("a:1"), LEASE), Standing::Ours);
+    assert_eq!(table.left(), (30_000, -2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn linger_leaves_the_name_taken_for_a_while() {
+    let table = Table::new();
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.linger(&a, ms(200)), Standing::Gone);
+    table.acquire(&a, LEASE);
+    assert_eq!(table.linger(&b, ms(200)), Standing::Taken);
+    assert_eq!(table.linger(&a, ms(200)), Standing::Ours);
+    assert_eq!(table.left(), (200, 200));
+    assert_eq!(table.acquire(&b, LEASE), busy(ms(200)));
+    tokio::time::advance(ms(201)).await;
+    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+}
+
+#[test]
+fn force_unlock_frees_whoever_holds() {
+    let table = Table::new();
+
+    assert!(!table.force_unlock());
+    table.acquire(&named("a:1"), LEASE);
+    assert!(table.force_unlock());
+    assert_eq!(table.left(), (-2, -2));
+    assert_eq!(table.inspect(), (None, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn inspect_tells_who_holds_and_since_when() {
+    let table = Table::new();
+    assert_eq!(table.inspect(), (None, Vec::new()));
+    table.acquire(&named("a:1"), LEASE);
+    table.reenter(&named("a:1"), LEASE, 3);
+
+    tokio::time::advance(ms(1234)).await;
+
+    let details = lock::Details {
+        held_for: ms(1234),
+        pid: Some(42),
+        host: Some("host".to_owned()),
+        label: Some("the label".to_owned()),
+    };
+    let seen = lock::Seen {
+        field: "a:1".to_owned(),
+        count: 3,
+        details: Some(details),
+    };
+    assert_eq!(table.inspect(), (Some(Rest::Left(ms(28_766))), vec![seen]));
+}
+
+#[test]
+fn inspect_shows_a_foreign_holder_without_details() {
+    let table = Table::new();
+    table.put("redis.call('HSET', 'orders', 'x:1', 2)");
+
+    let seen = lock::Seen {
+        field: "x:1".to_owned(),
+        count: 2,
+        details: None,
+    };
+    assert_eq!(table.inspect(), (Some(Rest::NoExpiry), vec![seen]));
+}
+
+#[test]
+fn every_script_compiles_and_names_itself_in_errors() {
+    let engine = MemoryEngine::open(None);
+    for script in SCRIPTS {
+        let call = Call {
+            script,
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
+        let reply = run(&engine, call);
+        assert!(
+            matches!(&reply, Err(Failure::Refused { code, message })
+                if code == "ERR" && message.contains("must be strings or integers")),
+            "{}: {reply:?}",
+            script.name
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! One connection for everything that is listened to.
+//!
+//! Only what the server pushes is believed: a channel is confirmed by its `subscribe` push on the connection that is
+//! current. The return of the crate's `subscribe` says when the next command may follow, and brings a refusal.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ::redis::{PushInfo, PushKind, Value as Raw};
+use tokio::sync::Notify;
+
+use super::config::Config;
+use super::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
+use super::live::{Live, OnPush};
+use super::table::Table;
+use crate::engine::{Ear, Failure, Signal, Subscription};
+
+/// How many channels one SUBSCRIBE names: many for speed, not so many that others wait long for the server.
+const BATCH_MAX: usize = 500;
+const RETRY_MIN: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The subscriptions of a client.
+pub(super) struct Bus {
+    link: Arc<Link>,
+    home: Home,
+    desk: Arc<Desk>,
+    working: AtomicBool,
+}
+
+/// What listeners, the connection's pushes and the worker share.
+struct Desk {
+    table: Mutex<Table>,
+    /// There is something to subscribe to or to unsubscribe from.
+    work: Notify,
+    /// The server ended a subscription by itself.
+    cut: AtomicBool,
+}
+
+/// A place in the table, given up when dropped.
+struct Place {
+    desk: Arc<Desk>,
+    channel: Arc<str>,
+    ticket: u64,
+}
+
+impl Bus {
+    pub(super) fn new(config: Arc<Config>, home: Home) -> Arc<Bus> {
+        let desk = Arc::new(Desk {
+            table: Mutex::default(),
+            work: Notify::new(),
+            cut: AtomicBool::new(false),
+        });
+        let heard = desk.clone();
+        let on_push: OnPush = Arc::new(move |generation, push| heard.take(generation, push));
+        Arc::new(Bus {
+            link: Link::new(
+                "subscriptions",
+                config,
+                home.clone(),
+                Watching::Always,
+                Some(on_push),
+            ),
+            home,
+            desk,
+            working: AtomicBool::new(false),
+        })
+    }
+
+    /// Listens on a channel; resolves with the server's confirmation.
+    pub(super) async fn listen(
+        &self,
+        channel: Arc<str>,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Subscription, Failure> {
+        let entered = self
+            .desk
+            .lock()
+            .enter(channel.clone(), ear)
+            .map_err(closed)?;
+        let place = Place {
+            desk: self.desk.clone(),
+            channel,
+            ticket: entered.ticket,
+        };
+        self.start()?;
+        self.desk.work.notify_one();
+        entered.confirmed.await.map_err(|_| closed(ENDED))??;
+        Ok(Subscription::new(move || drop(place)))
+    }
+
+    fn start(&self) -> Result<(), Failure> {
+        if self.working.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(handle) = self.home.handle() else {
+            return Err(closed(ENDED));
+        };
+        if !self.working.swap(true, Ordering::AcqRel) {
+            self.link.start();
+            let worker = Worker {
+                desk: self.desk.clone(),
+                link: self.link.clone(),
+            };
+            handle.spawn(worker.work());
+        }
+        Ok(())
+    }
+
+    pub(super) fn trouble(&self) -> Option<Failure> {
+        self.link.trouble()
+    }
+
+    pub(super) fn close(&self) {
+        self.link.close();
+        self.desk.lock().end(CLOSED);
+    }
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus")
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a push, in the task that reads the connection. The table is free again before an ear hears: it may
+    /// listen or leave right there.
+    fn take(&self, generation: u64, push: PushInfo) {
+        let mut data = push.data.into_iter();
+        let Some(Raw::BulkString(channel)) = data.next() else {
+            return;
+        };
+        let Ok(channel) = std::str::from_utf8(&channel) else {
+            return;
+        };
+        match push.kind {
+            PushKind::Message => {
+                let ear = self.lock().ear(generation, channel);
+                if let (Some(ear), Some(Raw::BulkString(payload))) = (ear, data.next()) {
+                    ear.hear(Signal::Message(payload));
+                }
+            }
+            PushKind::Subscribe => {
+                let ear = self.lock().confirm(generation, channel);
+                if let Some(ear) = ear {
+                    ear.hear(Signal::Gap);
+                }
+            }
+            PushKind::Unsubscribe => {
+                let expected = self.lock().parted(generation, channel);
+                if !expected {
+                    self.cut.store(true, Ordering::Release);
+                    self.work.notify_one();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.desk.lock().leave(&self.channel, self.ticket);
+        self.desk.work.notify_one();
+    }
+}
+
+/// Sends what the table asks for, connection by connection.
+struct Worker {
+    desk: Arc<Desk>,
+    link: Arc<Link>,
+}
+
+impl Worker {
+    async fn work(self) {
+        let mut states = self.link.states();
+        let mut served = 0;
+        loop {
+            let fresh = |state: &State| match state {
+                State::Up(live) => live.generation > served,
+                State::Over(_) => true,
+                State::Idle | State::Down(_) => false,
+            };
+            let live = match states.wait_for(fresh).await.as_deref() {
+                Ok(State::Up(live)) => live.clone(),
+                _ => return,
+            };
+            served = live.generation;
+            self.desk.cut.store(false, Ordering::Release);
+            self.desk.lock().begin(served);
+            self.serve(&live).await;
+        }
+    }
+
+    /// Returns when the connection has failed.
+    async fn serve(&self, live: &Live) {
+        let mut retry = RETRY_MIN;
+        loop {
+            if self.desk.cut.load(Ordering::Acquire) {
+                // The crate has taken that push for the reply to some command of ours: its count is off by one.
+                live.retire("the server ended a subscription by itself");
+                return;
+            }
+            let asked = self.desk.lock().ask(BATCH_MAX);
+            if !asked.is_empty() {
+                if self.subscribe(live, asked).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            let parting = self.desk.lock().part(BATCH_MAX);
+            if !parting.is_empty() {
+                if let Err(Failure::Unknown(_)) = live.unsubscribe(&parting).await {
+                    return;
+                }
+                continue;
+            }
+            self.rest(&mut retry).await;
+        }
+    }
+
+    /// Waits for work, or until what was postponed is due.
+    async fn rest(&self, retry: &mut Duration) {
+        if !self.desk.lock().has_postponed() {
+            self.desk.work.notified().await;
+            return;
+        }
+        if tokio::time::timeout(*retry, self.desk.work.notified())
+            .await
+            .is_err()
+        {
+            *retry = (*retry * 2).min(RETRY_MAX);
+            self.desk.lock().resume();
+        }
+    }
+
+    /// Subscribes to all of `channels`, or finds those that the server refuses. `Err`: the connection has failed.
+    async fn subscribe(&self, live: &Live, channels: Vec<Arc<str>>) -> Result<(), ()> {
+        let mut batches = vec![channels];
+        while let Some(mut batch) = batches.pop() {
+            let Err(failure) = live.subscribe(&batch).await else {
+                continue;
+            };
+            let Failure::Refused { code, .. } = &failure else {
+                return Err(());
+            };
+            match code.as_str() {
+                // One forbidden channel is enough to refuse all that are named with it.
+                "NOPERM" if batch.len() > 1 => {
+                    batches.push(batch.split_off(batch.len() / 2));
+                    batches.push(batch);
+                }
+                "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
+                    let mut table = self.desk.lock();
+                    batch.iter().for_each(|channel| table.postpone(channel));
+                }
+                _ => {
+                    tracing::warn!(%failure, "the server refuses a subscription");
+                    let mut table = self.desk.lock();
+                    for channel in &batch {
+                        table.refuse(channel, failure.clone());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.desk.lock().end(ENDED);
+    }
+}

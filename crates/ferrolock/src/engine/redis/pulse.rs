@@ -1,0 +1,155 @@
+//! What one connection hears, and what it is still owed.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::trouble::Trouble;
+use crate::engine::{Clock, Tick};
+
+/// The signs of life of one connection.
+///
+/// It is watched while a reply is owed: to a caller who waits, or to one who gave up. (Callers give up after the same
+/// limit that makes a connection suspect: if only those who still wait counted, nobody would ever suspect it.)
+#[derive(Debug)]
+pub(super) struct Pulse {
+    /// When the last byte came.
+    heard: AtomicU64,
+    /// When the oldest of the replies now owed began to be owed, at the latest.
+    busy_since: AtomicU64,
+    waiting: AtomicUsize,
+    /// How many callers ever gave up, and how many of them a later reply has excused: replies come in order, so one
+    /// that was asked for after them means that theirs came too.
+    gave_up: AtomicU64,
+    excused: AtomicU64,
+    /// Why the stream ended. Set before anybody who waits hears of the end.
+    fault: OnceLock<Trouble>,
+}
+
+/// Somebody waits for a reply.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    pulse: &'a Pulse,
+    answered: bool,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Pulse {
+        let now = Clock::Boot.now().as_nanos();
+        Pulse {
+            heard: AtomicU64::new(now),
+            busy_since: AtomicU64::new(now),
+            waiting: AtomicUsize::new(0),
+            gave_up: AtomicU64::new(0),
+            excused: AtomicU64::new(0),
+            fault: OnceLock::new(),
+        }
+    }
+
+    /// A byte came.
+    pub(super) fn beat(&self) {
+        self.heard
+            .store(Clock::Boot.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The stream failed.
+    pub(super) fn fail(&self, trouble: Trouble) {
+        let _ = self.fault.set(trouble);
+    }
+
+    pub(super) fn fault(&self) -> Option<&Trouble> {
+        self.fault.get()
+    }
+
+    pub(super) fn wait(&self, now: Tick) -> Waiting<'_> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 && !self.is_owed_by_leavers() {
+            self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        Waiting {
+            pulse: self,
+            answered: false,
+        }
+    }
+
+    /// For how long nothing came although something was owed.
+    pub(super) fn silence(&self, now: Tick) -> Duration {
+        if self.waiting.load(Ordering::Relaxed) == 0 && !self.is_owed_by_leavers() {
+            return Duration::ZERO;
+        }
+        let busy = Tick::from_nanos(self.busy_since.load(Ordering::Relaxed));
+        self.quiet(now).min(now.since(busy))
+    }
+
+    /// For how long nothing came.
+    pub(super) fn quiet(&self, now: Tick) -> Duration {
+        now.since(Tick::from_nanos(self.heard.load(Ordering::Relaxed)))
+    }
+
+    /// How many callers gave up so far; to be excused by a reply to what is sent after this.
+    pub(super) fn leavers(&self) -> u64 {
+        self.gave_up.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn excuse(&self, leavers: u64) {
+        self.excused.store(leavers, Ordering::Relaxed);
+    }
+
+    fn is_owed_by_leavers(&self) -> bool {
+        self.gave_up.load(Ordering::Relaxed) != self.excused.load(Ordering::Relaxed)
+    }
+}
+
+impl Waiting<'_> {
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.pulse.gave_up.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pulse.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_idle_connection_is_never_silent() {
+        let pulse = Pulse::new();
+        let late = Clock::Boot.now().after(60 * SECOND);
+
+        assert_eq!(pulse.silence(late), Duration::ZERO);
+        assert!(pulse.quiet(late) >= 59 * SECOND);
+    }
+
+    #[test]
+    fn silence_begins_with_the_question() {
+        let pulse = Pulse::new();
+        let late = Clock::Boot.now().after(60 * SECOND);
+
+        let _waiting = pulse.wait(late);
+
+        assert_eq!(pulse.silence(late.after(SECOND)), SECOND);
+    }
+
+    #[test]
+    fn a_caller_who_gave_up_leaves_the_suspicion_behind_until_a_later_reply() {
+        let pulse = Pulse::new();
+        let start = Clock::Boot.now().after(SECOND);
+        drop(pulse.wait(start));
+
+        let _next = pulse.wait(start.after(SECOND));
+
+        assert_eq!(pulse.silence(start.after(2 * SECOND)), 2 * SECOND);
+        pulse.wait(start).answered();
+        pulse.excuse(pulse.leavers());
+        assert!(!pulse.is_owed_by_leavers());
+    }
+}

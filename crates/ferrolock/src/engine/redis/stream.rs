@@ -1,0 +1,185 @@
+//! Opens the byte stream to a server and listens to its pulse.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::config::{Config, Place};
+use super::pulse::Pulse;
+use super::trouble::{Class, Trouble};
+
+/// Bytes in both directions.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+/// A stream that stamps each arrival and keeps the reason of its end.
+pub(super) struct Watched {
+    inner: Box<dyn Duplex>,
+    pulse: Arc<Pulse>,
+}
+
+/// Opens a stream; the host name is resolved anew each time.
+pub(super) async fn open(config: &Config, pulse: Arc<Pulse>) -> Result<Watched, Trouble> {
+    let inner: Box<dyn Duplex> = match &config.place {
+        Place::Tcp { host, port } => Box::new(open_tcp(config, host, *port).await?),
+        Place::Tls { host, port } => open_tls(config, host, *port).await?,
+        Place::Unix(path) => open_unix(path).await?,
+    };
+    Ok(Watched { inner, pulse })
+}
+
+async fn open_tcp(config: &Config, host: &str, port: u16) -> Result<TcpStream, Trouble> {
+    let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(|error| {
+            Trouble::new(
+                Class::Other,
+                format!("the host name {host} cannot be resolved: {error}"),
+            )
+        })?
+        .collect();
+    let mut left = u32::try_from(found.len()).unwrap_or(u32::MAX);
+    let share = config.connect_limit / left.max(1);
+    let mut trouble = Trouble::new(Class::Other, format!("the host name {host} has no address"));
+    for address in found {
+        left -= 1;
+        let attempt = TcpStream::connect(address);
+        // One address that swallows everything must not hide the next; the last has all the time that is left.
+        let opened = if left == 0 {
+            attempt.await
+        } else {
+            match tokio::time::timeout(share, attempt).await {
+                Ok(opened) => opened,
+                Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            }
+        };
+        match opened {
+            Ok(stream) => {
+                tune(&stream, config.command_limit);
+                return Ok(stream);
+            }
+            Err(error) => trouble = Trouble::from_io(&error),
+        }
+    }
+    Err(trouble)
+}
+
+/// A connection without these works too, only worse.
+fn tune(stream: &TcpStream, command_limit: Duration) {
+    let socket = SockRef::from(stream);
+    let limit = command_limit.max(Duration::from_secs(1));
+    let keep_alive = TcpKeepalive::new().with_time(limit).with_interval(limit);
+    let done = socket
+        .set_tcp_nodelay(true)
+        .and_then(|()| socket.set_tcp_keepalive(&keep_alive))
+        .and_then(|()| set_user_timeout(&socket, 2 * limit));
+    if let Err(error) = done {
+        tracing::debug!(%error, "an option of a socket was refused");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_user_timeout(socket: &SockRef<'_>, limit: Duration) -> io::Result<()> {
+    socket.set_tcp_user_timeout(Some(limit))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_user_timeout(_socket: &SockRef<'_>, _limit: Duration) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "tls")]
+async fn open_tls(config: &Config, host: &str, port: u16) -> Result<Box<dyn Duplex>, Trouble> {
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::pki_types::ServerName;
+
+    let certificate = |text: String| Trouble::new(Class::Certificate, text);
+    let tls = config.tls.clone();
+    let settings = tokio::task::spawn_blocking(move || tls.build())
+        .await
+        .map_err(|error| certificate(format!("tls cannot be set up: {error}")))?
+        .map_err(certificate)?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| certificate(format!("no certificate can be for the host name {host}")))?;
+    let stream = open_tcp(config, host, port).await?;
+    let stream = TlsConnector::from(Arc::new(settings))
+        .connect(name, stream)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                certificate("the server ended the tls handshake: does it speak tls there?".into())
+            }
+            _ => Trouble::from_io(&error),
+        })?;
+    Ok(Box::new(stream))
+}
+
+#[cfg(not(feature = "tls"))]
+async fn open_tls(_config: &Config, _host: &str, _port: u16) -> Result<Box<dyn Duplex>, Trouble> {
+    Err(Trouble::new(Class::Certificate, super::config::NO_TLS))
+}
+
+#[cfg(unix)]
+async fn open_unix(path: &std::path::Path) -> Result<Box<dyn Duplex>, Trouble> {
+    let stream = tokio::net::UnixStream::connect(path)
+        .await
+        .map_err(|error| Trouble::from_io(&error))?;
+    Ok(Box::new(stream))
+}
+
+#[cfg(not(unix))]
+async fn open_unix(_path: &std::path::Path) -> Result<Box<dyn Duplex>, Trouble> {
+    Err(Trouble::new(
+        Class::Other,
+        "this system has no unix sockets",
+    ))
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.remaining();
+        let done = ready!(Pin::new(&mut *self.inner).poll_read(cx, buf));
+        match &done {
+            Ok(()) if buf.remaining() < before => self.pulse.beat(),
+            Ok(()) if before == 0 => {}
+            Ok(()) => self
+                .pulse
+                .fail(Trouble::from_io(&io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => self.pulse.fail(Trouble::from_io(error)),
+        }
+        Poll::Ready(done)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut *self.inner).poll_write(cx, buf);
+        if let Poll::Ready(Err(error)) = &done {
+            self.pulse.fail(Trouble::from_io(error));
+        }
+        done
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.inner).poll_shutdown(cx)
+    }
+}

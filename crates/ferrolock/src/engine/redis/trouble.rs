@@ -1,0 +1,131 @@
+//! Why there is no connection: what is told to callers, and the class that is logged once.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use ::redis::{ErrorKind, RedisError};
+
+use super::wire;
+use crate::engine::Failure;
+
+/// What a caller reads in [`Failure::Refused`] when the server is too old.
+pub(super) const VERSION: &str = "VERSION";
+
+/// What stands in the way of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) class: Class,
+    /// `Refused` if the server said it, `NotSent` otherwise.
+    pub(super) failure: Failure,
+}
+
+/// The kinds an operator tells apart at night.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Password,
+    MaxClients,
+    Certificate,
+    Refused,
+    Silent,
+    Version,
+    Other,
+}
+
+impl Trouble {
+    pub(super) fn new(class: Class, text: impl Into<String>) -> Trouble {
+        Trouble {
+            class,
+            failure: Failure::NotSent(text.into()),
+        }
+    }
+
+    pub(super) fn silent(limit: Duration) -> Trouble {
+        Trouble::new(Class::Silent, format!("no answer within {limit:?}"))
+    }
+
+    pub(super) fn too_old(server: &str) -> Trouble {
+        Trouble {
+            class: Class::Version,
+            failure: Failure::Refused {
+                code: VERSION.to_owned(),
+                message: format!("{server} is too old: ferrolock needs redis 7.0 or valkey 7.2"),
+            },
+        }
+    }
+
+    pub(super) fn from_io(error: &io::Error) -> Trouble {
+        let (class, text) = match error.kind() {
+            _ if is_tls(error) => (Class::Certificate, format!("tls failed: {error}")),
+            io::ErrorKind::ConnectionRefused => (Class::Refused, "connection refused".to_owned()),
+            io::ErrorKind::NotFound => (Class::Refused, "there is no such socket".to_owned()),
+            io::ErrorKind::PermissionDenied => (Class::Refused, "permission denied".to_owned()),
+            io::ErrorKind::TimedOut => (Class::Silent, "no answer in time".to_owned()),
+            io::ErrorKind::UnexpectedEof => (Class::Other, CLOSED_BY_SERVER.to_owned()),
+            _ => (Class::Other, format!("connection failed: {error}")),
+        };
+        Trouble::new(class, text)
+    }
+
+    /// What went wrong in the handshake; a break is told by the stream, which has seen it.
+    pub(super) fn from_redis(error: &RedisError) -> Trouble {
+        if error.kind() == ErrorKind::RESP3NotSupported {
+            return Trouble::too_old("this server");
+        }
+        match error.clone().into_server_errors().as_deref() {
+            Some([(_, error), ..]) => Trouble::from_server(error),
+            _ if error.is_connection_dropped() => Trouble::new(Class::Other, CLOSED_BY_SERVER),
+            _ => Trouble::new(Class::Other, format!("the handshake failed: {error}")),
+        }
+    }
+
+    pub(super) fn from_server(error: &::redis::ServerError) -> Trouble {
+        let details = error.details().unwrap_or_default();
+        let class = match error.code() {
+            "WRONGPASS" | "NOAUTH" | "NOPERM" => Class::Password,
+            "ERR" if details.contains("max number of clients") => Class::MaxClients,
+            _ => Class::Refused,
+        };
+        Trouble {
+            class,
+            failure: wire::refused(error),
+        }
+    }
+
+    /// Applies `edit` to what the server said.
+    pub(super) fn map_message(mut self, edit: impl Fn(&str) -> String) -> Trouble {
+        match &mut self.failure {
+            Failure::Refused { message: text, .. } | Failure::NotSent(text) => *text = edit(text),
+            Failure::Unknown(_) | Failure::Closed(_) => {}
+        }
+        self
+    }
+}
+
+const CLOSED_BY_SERVER: &str = "the server closed the connection";
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Password => "password",
+            Class::MaxClients => "maxclients",
+            Class::Certificate => "certificate",
+            Class::Refused => "refused",
+            Class::Silent => "silent",
+            Class::Version => "version",
+            Class::Other => "other",
+        })
+    }
+}
+
+#[cfg(feature = "tls")]
+fn is_tls(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>())
+}
+
+#[cfg(not(feature = "tls"))]
+fn is_tls(_error: &io::Error) -> bool {
+    false
+}

@@ -1,0 +1,156 @@
+//! Script calls as commands, replies as values.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use ::redis::{Cmd, ServerError, ServerErrorKind, Value as Raw};
+
+use crate::engine::Failure;
+use crate::protocol::script::{Arg, Call, Script, Value};
+
+/// Forty hexadecimal digits.
+type Sha = [u8; 40];
+
+/// By address: a script is a `static`.
+static SHAS: LazyLock<RwLock<HashMap<usize, Sha>>> = LazyLock::new(RwLock::default);
+
+/// Calls a script that the server should know.
+pub(super) fn evalsha(call: &Call) -> Cmd {
+    command(call, "EVALSHA", &sha(call.script))
+}
+
+/// Calls a script with its text.
+pub(super) fn eval(call: &Call) -> Cmd {
+    command(call, "EVAL", call.script.source.as_bytes())
+}
+
+fn command(call: &Call, verb: &str, script: &[u8]) -> Cmd {
+    let keys: usize = call.keys.iter().map(|key| key.len()).sum();
+    let args: usize = call.args.iter().map(arg_len).sum();
+    let count = 3 + call.keys.len() + call.args.len();
+    let mut cmd = Cmd::with_capacity(count, verb.len() + script.len() + 4 + keys + args);
+    cmd.arg(verb).arg(script).arg(call.keys.len());
+    for key in &call.keys {
+        cmd.arg(&**key);
+    }
+    for arg in &call.args {
+        match arg {
+            Arg::Text(text) => cmd.arg(&**text),
+            Arg::Int(number) => cmd.arg(*number),
+        };
+    }
+    cmd
+}
+
+fn arg_len(arg: &Arg) -> usize {
+    match arg {
+        Arg::Text(text) => text.len(),
+        Arg::Int(_) => 20,
+    }
+}
+
+fn sha(script: &'static Script) -> Sha {
+    let at = ptr::from_ref(script) as usize;
+    if let Some(sha) = SHAS.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
+        return *sha;
+    }
+    let mut sha = [0; 40];
+    let text = sha1_smol::Sha1::from(script.source).digest().to_string();
+    for (digit, byte) in sha.iter_mut().zip(text.bytes()) {
+        *digit = byte;
+    }
+    SHAS.write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(at, sha);
+    sha
+}
+
+/// Whether the server does not know the script, and so has not run it.
+pub(super) fn is_no_script(reply: &::redis::RedisResult<Raw>) -> bool {
+    matches!(reply, Ok(Raw::ServerError(error)) if error.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// A reply as our scripts' callers see it.
+pub(super) fn decode(raw: Raw) -> Result<Value, Failure> {
+    Ok(match raw {
+        Raw::Nil | Raw::Boolean(false) => Value::Nil,
+        Raw::Boolean(true) => Value::Int(1),
+        Raw::Int(number) => Value::Int(number),
+        Raw::BulkString(bytes) => Value::Bytes(bytes),
+        Raw::SimpleString(text) | Raw::VerbatimString { text, .. } => {
+            Value::Bytes(text.into_bytes())
+        }
+        Raw::Okay => Value::Bytes(b"OK".to_vec()),
+        Raw::Array(items) | Raw::Set(items) => {
+            Value::List(items.into_iter().map(decode).collect::<Result<_, _>>()?)
+        }
+        Raw::Attribute { data, .. } => decode(*data)?,
+        Raw::ServerError(error) => return Err(refused(&error)),
+        _ => {
+            return Err(Failure::Unknown(
+                "the server's reply is of a kind that no script gives".to_owned(),
+            ));
+        }
+    })
+}
+
+/// The server's own error.
+pub(super) fn refused(error: &ServerError) -> Failure {
+    Failure::Refused {
+        code: error.code().to_owned(),
+        message: error.details().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static NUMBER: Script = Script {
+        name: "test/number",
+        source: "return 1",
+    };
+
+    #[test]
+    fn a_call_names_the_script_by_its_hash_and_counts_its_keys() {
+        let call = Call {
+            script: &NUMBER,
+            keys: vec!["k".into()],
+            args: vec![Arg::Text("a".into()), Arg::Int(-7)],
+        };
+
+        let packed = String::from_utf8(evalsha(&call).get_packed_command()).unwrap();
+
+        assert_eq!(
+            packed,
+            "*6\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n\
+             $1\r\n1\r\n$1\r\nk\r\n$1\r\na\r\n$2\r\n-7\r\n"
+        );
+    }
+
+    #[test]
+    fn replies_keep_their_shape() {
+        let raw = Raw::Array(vec![
+            Raw::Nil,
+            Raw::Int(5),
+            Raw::BulkString(b"b".to_vec()),
+            Raw::SimpleString("s".into()),
+            Raw::Okay,
+        ]);
+
+        let value = decode(raw).unwrap();
+
+        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        assert_eq!(
+            value,
+            Value::List(vec![
+                Value::Nil,
+                Value::Int(5),
+                bytes("b"),
+                bytes("s"),
+                bytes("OK")
+            ])
+        );
+    }
+}
