@@ -18,7 +18,7 @@ pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::engine::{Clock, Engine, Failure, Lane, Tick};
 use crate::error::{Error, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::lock::{Bearer, LockKeys};
+use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 use acquire::Request;
 use desk::Desk;
@@ -74,7 +74,11 @@ struct Pending {
 }
 
 impl Core {
-    pub(crate) fn new(engine: Arc<dyn Engine>, settings: Settings, runtime: Option<Handle>) -> Arc<Self> {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        settings: Settings,
+        runtime: Option<Handle>,
+    ) -> Arc<Self> {
         let core = Self {
             engine,
             settings,
@@ -112,7 +116,9 @@ impl Core {
     /// Guards that outlive the beginning of a shutdown may still ask.
     fn check_open_for_questions(&self) -> Result<()> {
         if std::process::id() != self.process {
-            return Err(Error::closed("the process was forked: connect a new client in the child"));
+            return Err(Error::closed(
+                "the process was forked: connect a new client in the child",
+            ));
         }
         Ok(())
     }
@@ -129,13 +135,20 @@ impl Core {
         self.clock.get_or_init(|| self.engine.clock()).now()
     }
 
+    pub(crate) async fn sleep_until(&self, until: Tick) {
+        self.clock().sleep_until(until).await;
+    }
+
     /// The runtime that waiting runs in: the one given, else the one current at the first call.
     pub(crate) fn runtime(&self) -> Result<&Handle> {
         if let Some(runtime) = self.runtime.get() {
             return Ok(runtime);
         }
-        let current = Handle::try_current()
-            .map_err(|_| Error::closed("there is no tokio runtime here: connect in one, or give one to the builder"))?;
+        let current = Handle::try_current().map_err(|_| {
+            Error::closed(
+                "there is no tokio runtime here: connect in one, or give one to the builder",
+            )
+        })?;
         Ok(self.runtime.get_or_init(|| current))
     }
 
@@ -145,7 +158,8 @@ impl Core {
 
     /// True once: the keeper's connection should be made.
     pub(crate) fn keeper_connects(&self) -> bool {
-        !self.keeper_connected.load(Ordering::Relaxed) && !self.keeper_connected.swap(true, Ordering::Relaxed)
+        !self.keeper_connected.load(Ordering::Relaxed)
+            && !self.keeper_connected.swap(true, Ordering::Relaxed)
     }
 
     /// Says once that waiting goes on without messages.
@@ -171,12 +185,59 @@ impl Core {
             };
             tokio::select! {
                 reply = work => reply.map_err(Error::from),
-                () = core.clock().sleep_until(limit) => Err(core.no_answer()),
+                () = core.sleep_until(limit) => Err(core.no_answer()),
             }
         });
         match asked.await {
             Ok(reply) => reply,
-            Err(_) => Err(Error::closed("the runtime that this client was connected in has ended")),
+            Err(_) => Err(Error::closed(
+                "the runtime that this client was connected in has ended",
+            )),
+        }
+    }
+
+    /// The same about a name: a key of another type is named.
+    pub(crate) async fn ask_about(
+        self: &Arc<Self>,
+        lane: Lane,
+        keys: &LockKeys,
+        call: Call,
+    ) -> Result<Value> {
+        match self.ask(lane, call).await {
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                let kind = self.ask(lane, lock::kind_of(keys)).await.ok();
+                let (code, message) = ("WRONGTYPE".to_owned(), lock::wrong_type(keys, kind));
+                Err(Failure::Refused { code, message }.into())
+            }
+            reply => reply,
+        }
+    }
+
+    /// The field under which that owner holds the name here.
+    pub(crate) fn owner_id(&self, name: &str, owner: &Owner) -> Option<OwnerId> {
+        unpoisoned(&self.desk)
+            .live_tenure(name, owner)
+            .map(|tenure| tenure.id.clone())
+    }
+
+    /// Ready when nobody holds anything here and no release is on its way.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let mut quieter = std::pin::pin!(self.quieter.notified());
+            quieter.as_mut().enable();
+            let busy = unpoisoned(&self.desk).tenures().len() + *unpoisoned(&self.pending.count);
+            if busy == 0 {
+                return;
+            }
+            quieter.await;
+        }
+    }
+
+    /// The connections end with the last release.
+    pub(crate) fn engine_closes_when_quiet(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        if *unpoisoned(&self.pending.count) == 0 {
+            self.engine.close();
         }
     }
 
@@ -184,7 +245,9 @@ impl Core {
         let (address, limit) = (self.engine.address(), self.settings.command_limit);
         match self.engine.trouble() {
             Some(refused @ Failure::Refused { .. }) => refused.into(),
-            Some(trouble) => Error::unreachable(format!("{address} did not answer for {limit:.1?}: {trouble}")),
+            Some(trouble) => Error::unreachable(format!(
+                "{address} did not answer for {limit:.1?}: {trouble}"
+            )),
             None => Error::unreachable(format!("{address} did not answer for {limit:.1?}")),
         }
     }
@@ -192,7 +255,10 @@ impl Core {
     /// A tenure with a number that this client has never used.
     pub(crate) fn new_tenure(self: &Arc<Self>, request: &Request) -> Arc<Tenure> {
         let id = OwnerId::new(&self.id, self.numbers.fetch_add(1, Ordering::Relaxed));
-        let bearer = Bearer { field: id.as_arc().clone(), who: request.who.clone() };
+        let bearer = Bearer {
+            field: id.as_arc().clone(),
+            who: request.who.clone(),
+        };
         Arc::new(Tenure {
             core: self.clone(),
             keys: request.keys.clone(),
@@ -200,7 +266,11 @@ impl Core {
             id,
             owner: request.owner.clone(),
             lease: request.terms.lease,
-            state: Mutex::new(TenureState { count: Count::entering(), members: Vec::new(), gate_closed: false }),
+            state: Mutex::new(TenureState {
+                count: Count::entering(),
+                members: Vec::new(),
+                gate_closed: false,
+            }),
         })
     }
 
@@ -212,17 +282,21 @@ impl Core {
 
     /// The last handle is gone: lets releases that are on their way arrive, then ends the connections.
     fn last_handle_gone(&self) {
-        let limit = if self.clock().is_virtual() { Duration::ZERO } else { self.settings.drop_limit };
+        let limit = if self.clock().is_virtual() {
+            Duration::ZERO
+        } else {
+            self.settings.drop_limit
+        };
         if std::process::id() == self.process && !limit.is_zero() {
             let count = unpoisoned(&self.pending.count);
-            let waited = self.pending.none.wait_timeout_while(count, limit, |count| *count > 0);
+            let waited = self
+                .pending
+                .none
+                .wait_timeout_while(count, limit, |count| *count > 0);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
         self.begin_closing();
-        self.abandoned.store(true, Ordering::Release);
-        if *unpoisoned(&self.pending.count) == 0 {
-            self.engine.close();
-        }
+        self.engine_closes_when_quiet();
     }
 
     /// New calls and those who wait are turned away from now on.
@@ -258,13 +332,11 @@ impl Drop for PendingRelease {
 #[derive(Debug)]
 pub(crate) struct Alive {
     pub(crate) core: Arc<Core>,
-    /// Handles made and guards given, so that a handle that was never used can be told.
-    pub(crate) unused_told: AtomicUsize,
 }
 
 impl Alive {
     pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
-        Arc::new(Self { core, unused_told: AtomicUsize::new(0) })
+        Arc::new(Self { core })
     }
 }
 
@@ -307,7 +379,13 @@ impl Tenure {
     /// The longest that the server may keep what is left of it.
     pub(crate) fn longest_lease(&self) -> Duration {
         let state = unpoisoned(&self.state);
-        state.members.iter().map(|hold| hold.terms.lease).chain([self.lease]).max().unwrap_or_default()
+        state
+            .members
+            .iter()
+            .map(|hold| hold.terms.lease)
+            .chain([self.lease])
+            .max()
+            .unwrap_or_default()
     }
 
     /// Our release is not answered: attempts do not wait for it any longer.
@@ -338,12 +416,22 @@ fn new_id() -> String {
     let n = (n & !(0b11 << 62)) | (0b10 << 62);
     let hex = format!("{n:032x}");
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    format!(
+        "{}-{}-{}-{}-{}",
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32)
+    )
 }
 
 #[cfg(unix)]
 fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(not(unix))]

@@ -136,7 +136,9 @@ pub(crate) enum Failure {
 impl From<BadReply> for Failure {
     /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
     fn from(BadReply(script, reply): BadReply) -> Self {
-        Failure::Unknown(format!("the reply to the {script} script makes no sense: {reply:?}"))
+        Failure::Unknown(format!(
+            "the reply to the {script} script makes no sense: {reply:?}"
+        ))
     }
 }
 

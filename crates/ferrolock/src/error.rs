@@ -85,19 +85,27 @@ struct Inner {
 
 #[derive(Clone)]
 pub(crate) enum Cause {
-    TimedOut { waited: Duration, remaining: Option<Duration> },
+    TimedOut {
+        waited: Duration,
+        remaining: Option<Duration>,
+    },
     Cancelled,
     Lost(LostReason),
     WouldDeadlock,
     Unreachable(String),
-    Refused { code: String, message: String },
+    Refused {
+        code: String,
+        message: String,
+    },
     Closed(String),
     Invalid(String),
 }
 
 impl Error {
     pub(crate) fn new(cause: Cause) -> Self {
-        Self { inner: Arc::new(Inner { cause, lock: None }) }
+        Self {
+            inner: Arc::new(Inner { cause, lock: None }),
+        }
     }
 
     pub(crate) fn invalid(why: impl Into<String>) -> Self {
@@ -118,7 +126,12 @@ impl Error {
 
     /// The same error, about that lock.
     pub(crate) fn of(self, name: &Arc<str>) -> Self {
-        Self { inner: Arc::new(Inner { cause: self.inner.cause.clone(), lock: Some(name.clone()) }) }
+        Self {
+            inner: Arc::new(Inner {
+                cause: self.inner.cause.clone(),
+                lock: Some(name.clone()),
+            }),
+        }
     }
 
     /// What the caller can do about it.
@@ -185,8 +198,17 @@ impl Error {
 /// Whether a server that answers with this word may answer otherwise soon.
 pub(crate) fn refusal_passes(code: &str) -> bool {
     const PASSING: [&str; 11] = [
-        "BUSY", "LOADING", "READONLY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
-        "MISCONF", "OOM",
+        "BUSY",
+        "LOADING",
+        "READONLY",
+        "MOVED",
+        "ASK",
+        "TRYAGAIN",
+        "CLUSTERDOWN",
+        "MASTERDOWN",
+        "NOREPLICAS",
+        "MISCONF",
+        "OOM",
     ];
     PASSING.contains(&code)
 }
@@ -209,30 +231,56 @@ impl fmt::Display for Error {
         let named = self.inner.lock.is_some();
         match &self.inner.cause {
             Cause::TimedOut { waited, remaining } => {
-                write!(f, "{}busy for {waited:.1?}", if named { "was " } else { "" })?;
+                write!(
+                    f,
+                    "{}busy for {waited:.1?}",
+                    if named { "was " } else { "" }
+                )?;
                 match remaining {
-                    Some(left) => write!(f, "; its holder's lease runs another {left:.1?} unless it is renewed"),
+                    Some(left) => write!(
+                        f,
+                        "; its holder's lease runs another {left:.1?} unless it is renewed"
+                    ),
                     None => write!(f, "; its holder's lease has no end"),
                 }
             }
-            Cause::Cancelled => write!(f, "{}cancelled while waiting", if named { "was " } else { "" }),
+            Cause::Cancelled => write!(
+                f,
+                "{}cancelled while waiting",
+                if named { "was " } else { "" }
+            ),
             Cause::Lost(reason) => write!(f, "{}lost: {reason}", if named { "was " } else { "" }),
             Cause::WouldDeadlock => {
-                write!(f, "{}held by the same owner already and not reentrant", if named { "is " } else { "" })
+                write!(
+                    f,
+                    "{}held by the same owner already and not reentrant",
+                    if named { "is " } else { "" }
+                )
             }
-            Cause::Unreachable(why) => write!(f, "{}unreachable: {why}", if named { "is " } else { "" }),
+            Cause::Unreachable(why) => {
+                write!(f, "{}unreachable: {why}", if named { "is " } else { "" })
+            }
             Cause::Refused { code, message } => {
-                write!(f, "{}refused by the server: {code} {message}", if named { "was " } else { "" })
+                write!(
+                    f,
+                    "{}refused by the server: {code} {message}",
+                    if named { "was " } else { "" }
+                )
             }
             Cause::Closed(why) => write!(f, "{}{why}", if named { "cannot be used: " } else { "" }),
-            Cause::Invalid(why) => write!(f, "{}{why}", if named { "cannot be taken: " } else { "" }),
+            Cause::Invalid(why) => {
+                write!(f, "{}{why}", if named { "cannot be taken: " } else { "" })
+            }
         }
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error").field("kind", &self.kind()).field("text", &self.to_string()).finish()
+        f.debug_struct("Error")
+            .field("kind", &self.kind())
+            .field("text", &self.to_string())
+            .finish()
     }
 }
 
@@ -246,14 +294,22 @@ mod tests {
     fn a_text_says_which_lock_and_what_happened() {
         let error = Error::lost(LostReason::TakenOver).of(&Arc::from("orders/42"));
 
-        assert_eq!(error.to_string(), "lock \"orders/42\" was lost: somebody else has it");
+        assert_eq!(
+            error.to_string(),
+            "lock \"orders/42\" was lost: somebody else has it"
+        );
         assert_eq!(error.lost_reason(), Some(LostReason::TakenOver));
         assert_eq!(error.lock_name(), Some("orders/42"));
     }
 
     #[test]
     fn only_what_can_pass_is_transient() {
-        let refused = |code: &str| Error::from(Failure::Refused { code: code.into(), message: String::new() });
+        let refused = |code: &str| {
+            Error::from(Failure::Refused {
+                code: code.into(),
+                message: String::new(),
+            })
+        };
 
         assert!(refused("LOADING").is_transient());
         assert!(!refused("NOPERM").is_transient());

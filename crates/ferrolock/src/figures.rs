@@ -1,6 +1,9 @@
 //! What is counted, through the `metrics` crate when that feature is on; nothing otherwise.
 
-#![cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "nothing is counted without the feature"))]
+#![cfg_attr(
+    not(feature = "metrics"),
+    expect(unused_variables, reason = "nothing is counted without the feature")
+)]
 
 use std::time::Duration;
 
@@ -51,7 +54,11 @@ pub(crate) fn uncertain(more: bool) {
     #[cfg(feature = "metrics")]
     {
         let gauge = metrics::gauge!("ferrolock_holds_uncertain");
-        if more { gauge.increment(1) } else { gauge.decrement(1) }
+        if more {
+            gauge.increment(1)
+        } else {
+            gauge.decrement(1)
+        }
     }
 }
 

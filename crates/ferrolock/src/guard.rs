@@ -83,7 +83,12 @@ pub struct Guard<K: Kind = Plain> {
 
 impl<K: Kind> Guard<K> {
     pub(crate) fn new(hold: Arc<Hold>, alive: Arc<Alive>) -> Self {
-        Self { tenure: hold.tenure.clone(), hold: Some(hold), alive, kind: PhantomData }
+        Self {
+            tenure: hold.tenure.clone(),
+            hold: Some(hold),
+            alive,
+            kind: PhantomData,
+        }
     }
 
     /// The lock's name, with the client's key prefix.
@@ -124,7 +129,10 @@ impl<K: Kind> Guard<K> {
 
     /// Until the local deadline; zero when it is over.
     pub fn remaining(&self) -> Duration {
-        self.hold.as_ref().map(|hold| hold.remaining()).unwrap_or_default()
+        self.hold
+            .as_ref()
+            .map(|hold| hold.remaining())
+            .unwrap_or_default()
     }
 
     /// Ready when, and ever after, the hold is lost. Safe in `select!` loops.
@@ -230,7 +238,9 @@ impl<K: Lockable> Guard<K> {
     /// background until the lease is over.
     pub fn unlock(mut self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
         async move {
-            let Some(hold) = self.hold.take() else { return Ok(Unlocked::Released) };
+            let Some(hold) = self.hold.take() else {
+                return Ok(Unlocked::Released);
+            };
             match unlock(hold).await? {
                 0 => Ok(Unlocked::Released),
                 left => Ok(Unlocked::StillHeld(left)),
@@ -248,7 +258,10 @@ impl<K: Lockable> Guard<K> {
     ///
     /// # Errors
     /// As for [`unlock`](Guard::unlock).
-    pub fn unlock_after(mut self, delay: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
+    pub fn unlock_after(
+        mut self,
+        delay: Duration,
+    ) -> impl Future<Output = Result<()>> + Send + use<K> {
         async move {
             check_time("a delay", delay)?;
             if self.tenure.holds() > 1 {
@@ -301,15 +314,29 @@ impl<K: Named> Guard<K> {
 
 /// Asks about a hold; a lease of zero only asks.
 async fn ask(hold: Option<Arc<Hold>>, lease: Duration) -> Result<()> {
-    let Some(hold) = hold else { return Err(Error::lost(LostReason::Removed)) };
+    let Some(hold) = hold else {
+        return Err(Error::lost(LostReason::Removed));
+    };
     let (tenure, core) = (&hold.tenure, &hold.tenure.core);
     let name = &tenure.keys.lock;
     if let Status::Lost(reason) = hold.status() {
         return Err(Error::lost(reason).of(name));
     }
     let sent = core.now();
-    let lease = if lease.is_zero() { lease } else { lease.min(hold.cap.map_or(lease, |cap| cap.since(sent) + hold.terms.margin)) };
-    let reply = core.ask(Lane::Commands, lock::renew(&tenure.keys, &tenure.bearer, lease)).await;
+    let lease = if lease.is_zero() {
+        lease
+    } else {
+        lease.min(
+            hold.cap
+                .map_or(lease, |cap| cap.since(sent) + hold.terms.margin),
+        )
+    };
+    let reply = core
+        .ask(
+            Lane::Commands,
+            lock::renew(&tenure.keys, &tenure.bearer, lease),
+        )
+        .await;
     let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)
         .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
     if let Some(reason) = standing.lost() {
@@ -336,6 +363,9 @@ impl<K: Kind> Drop for Guard<K> {
 
 impl<K: Kind> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("name", &self.name()).field("state", &self.state()).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("name", &self.name())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,30 @@
-//! Distributed locks and synchronizers on Redis or Valkey, or inside one process.
-#![allow(
-    dead_code,
-    reason = "the skeleton: taken out as soon as the layers meet"
-)]
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod client;
+mod coordination;
 mod engine;
+mod error;
+mod figures;
+mod guard;
+mod inspect;
+pub mod kind;
+mod name;
+mod options;
+mod owner;
 mod protocol;
+mod sync;
+
+pub use tokio_util::sync::CancellationToken;
+
+pub use client::{Client, ClientBuilder};
+#[cfg(feature = "tls")]
+pub use engine::redis::Tls;
+pub use error::{Error, ErrorKind, LostReason, Result};
+pub use guard::{Guard, HoldState, Unlocked};
+pub use inspect::{Holder, Remaining};
+pub use name::LockName;
+pub use owner::{Owner, OwnerId};
+#[cfg(feature = "redis")]
+pub use redis;
+pub use sync::lock::Lock;

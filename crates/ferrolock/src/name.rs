@@ -89,17 +89,23 @@ fn refusal_of_tag(name: &str) -> Option<&'static str> {
     }
     match (name.find('{'), name.find('}')) {
         (Some(open), Some(close)) if close < open => Some("closes a brace before it opens one"),
-        (Some(open), Some(close)) if close == open + 1 => Some("has an empty {tag}, which decides no cluster slot"),
-        (Some(0), Some(close)) if close + 1 == name.len() => {
-            Some("is nothing but a {tag}: its helper keys would collide with those of the name in it")
+        (Some(open), Some(close)) if close == open + 1 => {
+            Some("has an empty {tag}, which decides no cluster slot")
         }
+        (Some(0), Some(close)) if close + 1 == name.len() => Some(
+            "is nothing but a {tag}: its helper keys would collide with those of the name in it",
+        ),
         _ => None,
     }
 }
 
 /// The beginning of a name, for a message.
 fn shown(name: &str) -> String {
-    if name.len() <= 80 { name.to_owned() } else { name.chars().take(60).chain("…".chars()).collect() }
+    if name.len() <= 80 {
+        name.to_owned()
+    } else {
+        name.chars().take(60).chain("…".chars()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -108,7 +114,16 @@ mod tests {
 
     #[test]
     fn ordinary_names_and_one_tag_are_allowed() {
-        for name in ["a", "orders/42", "a b:c", "{eu}:orders", "orders:{eu}", "a{b}c", "größe", &"x".repeat(512)] {
+        for name in [
+            "a",
+            "orders/42",
+            "a b:c",
+            "{eu}:orders",
+            "orders:{eu}",
+            "a{b}c",
+            "größe",
+            &"x".repeat(512),
+        ] {
             assert!(LockName::new(name).is_ok(), "{name}");
         }
     }

@@ -56,7 +56,9 @@ impl Settings {
             check_label("the client's name", name)?;
         }
         if self.key_prefix.chars().any(char::is_control) {
-            return Err(Error::invalid("the key prefix contains a control character"));
+            return Err(Error::invalid(
+                "the key prefix contains a control character",
+            ));
         }
         self.terms(&LockOptions::default()).map(drop)
     }
@@ -69,16 +71,22 @@ impl Settings {
             Lease::Fixed(lease) => (lease, false),
         };
         check_lease(lease)?;
-        let margin = self.safety_margin.unwrap_or_else(|| (lease / 20).max(MARGIN_MIN));
+        let margin = self
+            .safety_margin
+            .unwrap_or_else(|| (lease / 20).max(MARGIN_MIN));
         if margin.is_zero() || margin > lease / 2 {
-            return Err(Error::invalid(format!("a safety margin of {margin:?} does not fit a lease of {lease:?}")));
+            return Err(Error::invalid(format!(
+                "a safety margin of {margin:?} does not fit a lease of {lease:?}"
+            )));
         }
         let interval = match self.renew_every {
             Some(every) if lease == self.watchdog_lease => every,
             _ => lease / 3,
         };
         if interval.is_zero() || interval >= lease - margin {
-            return Err(Error::invalid(format!("renewing every {interval:?} does not keep a lease of {lease:?}")));
+            return Err(Error::invalid(format!(
+                "renewing every {interval:?} does not keep a lease of {lease:?}"
+            )));
         }
         if let Some(limit) = options.max_hold {
             check_time("max_hold", limit)?;
@@ -89,7 +97,12 @@ impl Settings {
         if let Some(label) = &options.label {
             check_label("the label", label)?;
         }
-        Ok(Terms { lease, margin, renew_every: renewed.then_some(interval), max_hold: options.max_hold })
+        Ok(Terms {
+            lease,
+            margin,
+            renew_every: renewed.then_some(interval),
+            max_hold: options.max_hold,
+        })
     }
 }
 
@@ -152,7 +165,9 @@ impl Terms {
 
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if lease < LEASE_MIN {
-        return Err(Error::invalid(format!("a lease of {lease:?} is too short: the least is {LEASE_MIN:?}")));
+        return Err(Error::invalid(format!(
+            "a lease of {lease:?} is too short: the least is {LEASE_MIN:?}"
+        )));
     }
     check_time("a lease", lease)
 }
@@ -160,7 +175,9 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// Zero is allowed: one attempt.
 pub(crate) fn check_wait(what: &str, wait: Duration) -> Result<()> {
     if wait > TIME_MAX {
-        return Err(Error::invalid(format!("{what} of {wait:?} is longer than ten years: leave it out to wait for ever")));
+        return Err(Error::invalid(format!(
+            "{what} of {wait:?} is longer than ten years: leave it out to wait for ever"
+        )));
     }
     Ok(())
 }
@@ -170,14 +187,18 @@ pub(crate) fn check_time(what: &str, time: Duration) -> Result<()> {
         return Err(Error::invalid(format!("{what} of zero")));
     }
     if time > TIME_MAX {
-        return Err(Error::invalid(format!("{what} of {time:?} is longer than ten years")));
+        return Err(Error::invalid(format!(
+            "{what} of {time:?} is longer than ten years"
+        )));
     }
     Ok(())
 }
 
 fn check_label(what: &str, label: &str) -> Result<()> {
     if label.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("{what} contains a control character")));
+        return Err(Error::invalid(format!(
+            "{what} contains a control character"
+        )));
     }
     if label.len() > 256 {
         return Err(Error::invalid(format!("{what} is longer than 256 bytes")));
@@ -190,7 +211,10 @@ mod tests {
     use super::*;
 
     fn terms_of(lease: Lease) -> Result<Terms> {
-        Settings::default().terms(&LockOptions { lease, ..LockOptions::default() })
+        Settings::default().terms(&LockOptions {
+            lease,
+            ..LockOptions::default()
+        })
     }
 
     #[test]
@@ -203,8 +227,16 @@ mod tests {
 
     #[test]
     fn the_margin_is_a_twentieth_and_at_least_50_ms() {
-        assert_eq!(terms_of(Lease::Client).unwrap().margin, Duration::from_millis(1500));
-        assert_eq!(terms_of(Lease::Fixed(Duration::from_millis(200))).unwrap().margin, Duration::from_millis(50));
+        assert_eq!(
+            terms_of(Lease::Client).unwrap().margin,
+            Duration::from_millis(1500)
+        );
+        assert_eq!(
+            terms_of(Lease::Fixed(Duration::from_millis(200)))
+                .unwrap()
+                .margin,
+            Duration::from_millis(50)
+        );
     }
 
     #[test]
@@ -219,9 +251,18 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_keep_a_lease_are_refused() {
-        let slow = Settings { renew_every: Some(Duration::from_secs(30)), ..Settings::default() };
-        let wide = Settings { safety_margin: Some(Duration::from_secs(16)), ..Settings::default() };
-        let none = Settings { command_limit: Duration::ZERO, ..Settings::default() };
+        let slow = Settings {
+            renew_every: Some(Duration::from_secs(30)),
+            ..Settings::default()
+        };
+        let wide = Settings {
+            safety_margin: Some(Duration::from_secs(16)),
+            ..Settings::default()
+        };
+        let none = Settings {
+            command_limit: Duration::ZERO,
+            ..Settings::default()
+        };
 
         assert!(slow.check().is_err());
         assert!(wide.check().is_err());

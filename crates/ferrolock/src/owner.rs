@@ -36,7 +36,10 @@ pub struct Owner(u64);
 
 impl Owner {
     /// Somebody new, unique in this process.
-    #[expect(clippy::new_without_default, reason = "a default owner would not be anybody in particular")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a default owner would not be anybody in particular"
+    )]
     pub fn new() -> Owner {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Owner(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -84,7 +87,11 @@ pub struct OwnerId {
 
 impl OwnerId {
     pub(crate) fn new(client: &str, number: u64) -> OwnerId {
-        OwnerId { text: format!("{client}:{number}").into(), colon: client.len(), number }
+        OwnerId {
+            text: format!("{client}:{number}").into(),
+            colon: client.len(),
+            number,
+        }
     }
 
     /// The whole text.
@@ -111,10 +118,18 @@ impl FromStr for OwnerId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<OwnerId> {
-        let parsed = text.rsplit_once(':').and_then(|(client, number)| Some((client.len(), number.parse().ok()?)));
+        let parsed = text
+            .rsplit_once(':')
+            .and_then(|(client, number)| Some((client.len(), number.parse().ok()?)));
         match parsed {
-            Some((colon, number)) if colon > 0 => Ok(OwnerId { text: text.into(), colon, number }),
-            _ => Err(Error::invalid(format!("{text:?} is no owner id: it must be a client id, a colon and a number"))),
+            Some((colon, number)) if colon > 0 => Ok(OwnerId {
+                text: text.into(),
+                colon,
+                number,
+            }),
+            _ => Err(Error::invalid(format!(
+                "{text:?} is no owner id: it must be a client id, a colon and a number"
+            ))),
         }
     }
 }
@@ -136,7 +151,10 @@ mod tests {
         let read: OwnerId = id.to_string().parse().unwrap();
 
         assert_eq!(read, id);
-        assert_eq!((read.client(), read.number()), ("8743c9c0-0795-8907-87fd-6c719a6b4586", 42));
+        assert_eq!(
+            (read.client(), read.number()),
+            ("8743c9c0-0795-8907-87fd-6c719a6b4586", 42)
+        );
         assert!("orders".parse::<OwnerId>().is_err());
         assert!(":1".parse::<OwnerId>().is_err());
         assert!("a:b".parse::<OwnerId>().is_err());

@@ -1,16 +1,17 @@
 //! How a lock is acquired: the one loop that serves every primitive that waits.
 //!
 //! A caller's future waits in a [`slot`]. What happens for it happens in tasks of the client's runtime: for `lock`
-//! the [`driver`] of the name decides and [`drive`] does; `try_lock` makes its one attempt; an owner who is inside
+//! the [`driver`] of the name decides and [`mod@drive`] does; `try_lock` makes its one attempt; an owner who is inside
 //! enters again without queueing. A grant is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
+mod drive;
 pub(crate) mod driver;
+mod once;
 mod reenter;
 pub(crate) mod slot;
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -18,16 +19,15 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use self::attempt::{Attempted, attempt};
-use self::driver::{Cause as Why, Driver, Late, Next, Place};
+use self::drive::drive;
+use self::driver::{Driver, Place};
+use self::once::attempt_once;
 use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
 use super::hold::Hold;
-use super::wakes::NameEar;
 use super::{Core, Tenure, unpoisoned};
-use crate::engine::{Boxed, Failure, Lane, Subscription, Tick};
+use crate::engine::{Failure, Tick};
 use crate::error::{Cause, Error, Result};
-use crate::figures;
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
 use crate::protocol::lock::{LockKeys, Rest};
@@ -73,7 +73,18 @@ impl Request {
         deadline: Option<Tick>,
     ) -> Arc<Self> {
         let place = AtomicU64::new(u64::MAX);
-        Arc::new(Self { keys, owner, terms, who, reentry, patience, deadline, slot: Slot::new(), into: None, place })
+        Arc::new(Self {
+            keys,
+            owner,
+            terms,
+            who,
+            reentry,
+            patience,
+            deadline,
+            slot: Slot::new(),
+            into: None,
+            place,
+        })
     }
 
     /// One more hold of a running tenure, and of no other.
@@ -92,7 +103,7 @@ impl Request {
         })
     }
 
-    fn fail(&self, error: Error) {
+    pub(crate) fn fail(&self, error: Error) {
         self.slot.answer(Answer::Failed(error.of(&self.keys.lock)));
     }
 
@@ -116,7 +127,10 @@ pub(crate) async fn acquire(
     request: Arc<Request>,
     cancelled_by: Option<CancellationToken>,
 ) -> Result<Option<Arc<Hold>>> {
-    let caller = Caller { core, request: &request };
+    let caller = Caller {
+        core,
+        request: &request,
+    };
     enter(core, &request, Place::Back)?;
     let cancelled = async {
         match &cancelled_by {
@@ -175,7 +189,8 @@ impl Drop for Caller<'_> {
 
 /// Starts what the request needs: a re-entry, one attempt, or a place in the line.
 fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
-    core.check_open().map_err(|error| error.of(&request.keys.lock))?;
+    core.check_open()
+        .map_err(|error| error.of(&request.keys.lock))?;
     let runtime = core.runtime()?;
     if let Some(tenure) = &request.into {
         runtime.spawn(reenter(tenure.clone(), request.clone()));
@@ -210,215 +225,20 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
         return Ok(());
     }
     drop(desk);
-    runtime.spawn(drive(DriverTask { core: core.clone(), name: request.keys.lock.clone(), finished: false }));
+    runtime.spawn(drive(core.clone(), request.keys.lock.clone()));
     Ok(())
-}
-
-/// The task that does what the driver of a name decides.
-struct DriverTask {
-    core: Arc<Core>,
-    name: Arc<str>,
-    finished: bool,
-}
-
-/// What the task has under way besides sleeping.
-#[derive(Default)]
-struct UnderWay {
-    attempt: Option<(u64, Why, Boxed<Attempted>)>,
-    listen: Option<Boxed<std::result::Result<Subscription, Failure>>>,
-    reconnect: Option<Boxed<()>>,
-    /// What the server last said instead of an answer.
-    trouble: Option<Failure>,
-}
-
-async fn drive(mut task: DriverTask) {
-    let mut under_way = UnderWay::default();
-    while let Some((next, news)) = task.next() {
-        match next {
-            Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
-            Next::Listen => task.begin_listening(&mut under_way),
-            Next::TimedOut(late) => late.into_iter().for_each(|late| late.who.busy(late.waited, late.rest)),
-            Next::Unreachable(late) => task.tell_unreachable(late, &under_way),
-            Next::Sleep(until) => task.wait(&mut under_way, until, &news).await,
-            Next::Done => return,
-        }
-    }
-}
-
-impl DriverTask {
-    /// The driver's next step; `None` when there is nothing to drive any more.
-    fn next(&mut self) -> Option<(Next<Arc<Request>>, Arc<tokio::sync::Notify>)> {
-        let mut desk = unpoisoned(&self.core.desk);
-        let seat = desk.seat_if_any(&self.name)?;
-        let news = seat.news.clone();
-        let next = seat.driver.as_mut()?.next(self.core.now());
-        if matches!(next, Next::Done) || (self.core.is_closing() && matches!(next, Next::Sleep(_))) {
-            let subscription = self.leave(seat);
-            desk.tidy(&self.name);
-            drop(desk);
-            drop(subscription);
-            return None;
-        }
-        Some((next, news))
-    }
-
-    fn leave(&mut self, seat: &mut super::desk::Seat) -> Option<Subscription> {
-        self.finished = true;
-        seat.driver = None;
-        seat.driven = false;
-        seat.subscription.take()
-    }
-
-    fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Why) {
-        let mut desk = unpoisoned(&self.core.desk);
-        let Some(driver) = desk.seat_if_any(&self.name).and_then(|seat| seat.driver.as_mut()) else { return };
-        let Some(request) = driver.waiter(id).cloned() else { return };
-        driver.sent(self.core.now());
-        drop(desk);
-        tracing::trace!(lock = %self.name, cause = cause.as_str(), "attempt");
-        let core = self.core.clone();
-        under_way.reconnect = None;
-        under_way.attempt = Some((id, cause, Box::pin(async move {
-            // Nobody in particular waits for these: they do not crowd out the others.
-            let _permit = match cause {
-                Why::Arrival | Why::Message | Why::OwnRelease | Why::LastChance => None,
-                _ => core.reattempts.clone().acquire_owned().await.ok(),
-            };
-            attempt(&core, &request).await
-        })));
-    }
-
-    fn begin_listening(&self, under_way: &mut UnderWay) {
-        let mut desk = unpoisoned(&self.core.desk);
-        let Some(request) = desk
-            .seat_if_any(&self.name)
-            .and_then(|seat| seat.driver.as_ref())
-            .and_then(Driver::any)
-            .cloned()
-        else {
-            return;
-        };
-        drop(desk);
-        let ear = NameEar::new(&self.core, self.name.clone());
-        under_way.listen = Some(self.core.engine.listen(request.keys.channel.clone(), ear));
-    }
-
-    fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
-        let failure = under_way.trouble.clone().or_else(|| self.core.engine.trouble());
-        for late in late {
-            late.who.fail(unreachable(&self.core, failure.clone(), late.waited));
-        }
-    }
-
-    /// Sleeps until something ends, something is heard, or the time comes.
-    async fn wait(&mut self, under_way: &mut UnderWay, until: Tick, news: &tokio::sync::Notify) {
-        let clock = self.core.clock();
-        let UnderWay { attempt, listen, reconnect, .. } = under_way;
-        tokio::select! {
-            biased;
-            attempted = pending_or(attempt.as_mut().map(|(_, _, future)| future)) => {
-                let begun = attempt.take();
-                self.attempted(under_way, begun.map(|(id, cause, _)| (id, cause)), attempted);
-            }
-            listened = pending_or(listen.as_mut()) => {
-                *listen = None;
-                self.listened(listened);
-            }
-            () = pending_or(reconnect.as_mut()) => {
-                *reconnect = None;
-                self.with_driver(|driver, now| driver.reconnected(now));
-            }
-            () = news.notified() => {}
-            () = nap(&clock, until) => {}
-        }
-    }
-
-    fn attempted(&self, under_way: &mut UnderWay, begun: Option<(u64, Why)>, attempted: Attempted) {
-        let Some((id, cause)) = begun else { return };
-        match attempted {
-            Attempted::Granted(hold) => {
-                under_way.trouble = None;
-                self.granted(id, cause, hold);
-            }
-            Attempted::Busy(rest) => {
-                under_way.trouble = None;
-                self.with_driver(|driver, now| driver.found_busy(now, rest));
-            }
-            Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
-                under_way.trouble = Some(failure);
-                under_way.reconnect = Some(self.core.engine.ready(Lane::Commands));
-                self.with_driver(|driver, now| driver.failed(now));
-            }
-            Attempted::Failed(Failure::Refused { code, message }) if attempt::waits_out(&code) => {
-                under_way.trouble = Some(Failure::Refused { code, message });
-                self.with_driver(|driver, now| driver.failed(now));
-            }
-            Attempted::Failed(failure) => {
-                let all = self.with_driver(|driver, _| driver.refused()).unwrap_or_default();
-                all.iter().for_each(|request| request.fail(failure.clone().into()));
-            }
-        }
-    }
-
-    fn granted(&self, id: u64, cause: Why, hold: Arc<Hold>) {
-        let lease = hold.terms.lease;
-        let to = self.with_driver(|driver, now| driver.granted(now, lease, id)).flatten();
-        let Some((request, waited)) = to else { return hold.give_back() };
-        figures::granted(cause.as_str(), waited);
-        tracing::debug!(lock = %self.name, owner = %hold.tenure.id, cause = cause.as_str(), ?waited, "granted");
-        let tenure = hold.tenure.clone();
-        self.core.keeper().offer(hold, &request.slot);
-        enter_with(&tenure);
-    }
-
-    fn listened(&self, listened: std::result::Result<Subscription, Failure>) {
-        match listened {
-            Ok(subscription) => {
-                let mut desk = unpoisoned(&self.core.desk);
-                let Some(seat) = desk.seat_if_any(&self.name) else { return };
-                seat.subscription = Some(subscription);
-                if let Some(driver) = &mut seat.driver {
-                    driver.confirmed(self.core.now());
-                }
-            }
-            Err(failure) => {
-                self.core.say_blind(&failure);
-                self.with_driver(|driver, now| driver.not_listening(now));
-            }
-        }
-    }
-
-    fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
-        let now = self.core.now();
-        let mut desk = unpoisoned(&self.core.desk);
-        desk.seat_if_any(&self.name)?.driver.as_mut().map(|driver| f(driver, now))
-    }
-}
-
-impl Drop for DriverTask {
-    /// The runtime ended under those who wait.
-    fn drop(&mut self) {
-        if self.finished {
-            return;
-        }
-        let mut desk = unpoisoned(&self.core.desk);
-        let Some(seat) = desk.seat_if_any(&self.name) else { return };
-        let stranded = seat.driver.as_mut().map(|driver| driver.take(|_| true)).unwrap_or_default();
-        let subscription = self.leave(seat);
-        desk.tidy(&self.name);
-        drop(desk);
-        drop(subscription);
-        for request in stranded {
-            request.fail(Error::closed("the runtime that this client was connected in has ended"));
-        }
-    }
 }
 
 /// All others of that owner who wait for the name go in with it.
 pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     let core = &tenure.core;
     let mut desk = unpoisoned(&core.desk);
-    let Some(driver) = desk.seat_if_any(&tenure.keys.lock).and_then(|seat| seat.driver.as_mut()) else { return };
+    let Some(driver) = desk
+        .seat_if_any(&tenure.keys.lock)
+        .and_then(|seat| seat.driver.as_mut())
+    else {
+        return;
+    };
     let same = driver.take(|request| request.owner == tenure.owner);
     drop(desk);
     for request in same {
@@ -430,64 +250,6 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     }
 }
 
-/// One attempt, for a caller that does not wait; as long as a command may take.
-async fn attempt_once(core: Arc<Core>, request: Arc<Request>) {
-    let stranded = Stranded { request: &request };
-    let begun = core.now();
-    let limit = begun.after(core.settings.command_limit);
-    let mut work = std::pin::pin!(attempt_until_sent(&core, &request));
-    let attempted = tokio::select! {
-        biased;
-        attempted = &mut work => attempted,
-        () = core.clock().sleep_until(limit) => {
-            request.fail(unreachable(&core, core.engine.trouble(), core.settings.command_limit));
-            // A grant may still come, and is given back then.
-            work.await
-        }
-    };
-    match attempted {
-        Attempted::Granted(hold) => {
-            figures::granted("arrival", core.now().since(begun));
-            let tenure = hold.tenure.clone();
-            core.keeper().offer(hold, &request.slot);
-            enter_with(&tenure);
-        }
-        Attempted::Busy(rest) => {
-            let inside = unpoisoned(&core.desk).live_tenure(&request.keys.lock, &request.owner);
-            match inside {
-                // The owner came in on another way meanwhile.
-                Some(tenure) if request.reentry == Reentry::Enters => reenter(tenure, request.clone()).await,
-                _ => request.busy(core.now().since(begun), Some(rest)),
-            }
-        }
-        Attempted::Failed(failure) => request.fail(failure.into()),
-    }
-    drop(stranded);
-}
-
-/// Waits for our own releases of the name, then for a connection, then attempts.
-async fn attempt_until_sent(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
-    loop {
-        let news = unpoisoned(&core.desk)
-            .seat_if_any(&request.keys.lock)
-            .filter(|seat| seat.releases() > 0)
-            .map(|seat| seat.news.clone());
-        if let Some(news) = news {
-            let mut told = std::pin::pin!(news.notified());
-            told.as_mut().enable();
-            let still = unpoisoned(&core.desk).seat_if_any(&request.keys.lock).is_some_and(|seat| seat.releases() > 0);
-            if still {
-                told.await;
-            }
-            continue;
-        }
-        match attempt(core, request).await {
-            Attempted::Failed(Failure::NotSent(_)) => core.engine.ready(Lane::Commands).await,
-            other => return other,
-        }
-    }
-}
-
 /// Tells a caller whose task is dropped with its runtime.
 struct Stranded<'a> {
     request: &'a Arc<Request>,
@@ -495,31 +257,22 @@ struct Stranded<'a> {
 
 impl Drop for Stranded<'_> {
     fn drop(&mut self) {
-        self.request.fail(Error::closed("the runtime that this client was connected in has ended"));
+        self.request.fail(Error::closed(
+            "the runtime that this client was connected in has ended",
+        ));
     }
 }
 
 fn unreachable(core: &Core, failure: Option<Failure>, waited: Duration) -> Error {
     match failure {
         Some(refused @ (Failure::Refused { .. } | Failure::Closed(_))) => refused.into(),
-        Some(other) => Error::unreachable(format!("{} did not answer for {waited:.1?}: {other}", core.engine.address())),
-        None => Error::unreachable(format!("{} did not answer for {waited:.1?}", core.engine.address())),
+        Some(other) => Error::unreachable(format!(
+            "{} did not answer for {waited:.1?}: {other}",
+            core.engine.address()
+        )),
+        None => Error::unreachable(format!(
+            "{} did not answer for {waited:.1?}",
+            core.engine.address()
+        )),
     }
-}
-
-/// A future that may not be there.
-async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
-    match future {
-        Some(future) => Pin::new(future).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Sleeps, also for less than the timer's grain of a millisecond.
-async fn nap(clock: &crate::engine::Clock, until: Tick) {
-    const GRAIN: Duration = Duration::from_micros(700);
-    while !clock.is_virtual() && until.since(clock.now()) < GRAIN && clock.now() < until {
-        tokio::task::yield_now().await;
-    }
-    clock.sleep_until(until).await;
 }

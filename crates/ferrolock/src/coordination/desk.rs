@@ -100,8 +100,16 @@ impl Desk {
     }
 
     /// It was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
-    pub(crate) fn release_ended(&mut self, name: &str, now: Tick, heard: Option<u64>, round_trip: Duration) {
-        let Some(seat) = self.seats.get_mut(name) else { return };
+    pub(crate) fn release_ended(
+        &mut self,
+        name: &str,
+        now: Tick,
+        heard: Option<u64>,
+        round_trip: Duration,
+    ) {
+        let Some(seat) = self.seats.get_mut(name) else {
+            return;
+        };
         seat.releases = seat.releases.saturating_sub(1);
         if let Some(driver) = &mut seat.driver {
             driver.release_ended(now, heard, round_trip);
@@ -120,19 +128,31 @@ impl Desk {
 
     /// Names that are listened to.
     pub(crate) fn listening(&self) -> usize {
-        self.seats.values().filter(|seat| seat.subscription.is_some()).count()
+        self.seats
+            .values()
+            .filter(|seat| seat.subscription.is_some())
+            .count()
     }
 
     /// Every tenure of this client.
     pub(crate) fn tenures(&self) -> Vec<Arc<Tenure>> {
-        self.seats.values().flat_map(|seat| seat.tenures.iter().cloned()).collect()
+        self.seats
+            .values()
+            .flat_map(|seat| seat.tenures.iter().cloned())
+            .collect()
     }
 
     /// Everybody who waits is told so.
     pub(crate) fn turn_away(&mut self, error: &Error) {
         for seat in self.seats.values_mut() {
-            for request in seat.driver.iter_mut().flat_map(|driver| driver.take(|_| true)) {
-                request.slot.answer(Answer::Failed(error.clone().of(&request.keys.lock)));
+            for request in seat
+                .driver
+                .iter_mut()
+                .flat_map(|driver| driver.take(|_| true))
+            {
+                request
+                    .slot
+                    .answer(Answer::Failed(error.clone().of(&request.keys.lock)));
             }
             seat.news.notify_waiters();
             seat.news.notify_one();

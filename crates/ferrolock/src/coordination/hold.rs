@@ -79,7 +79,13 @@ impl Status {
 
 impl Hold {
     /// A hold that was asked for at `sent` and granted for `lease`.
-    pub(crate) fn new(tenure: Arc<Tenure>, terms: Terms, cap: Option<Tick>, sent: Tick, lease: Duration) -> Arc<Self> {
+    pub(crate) fn new(
+        tenure: Arc<Tenure>,
+        terms: Terms,
+        cap: Option<Tick>,
+        sent: Tick,
+        lease: Duration,
+    ) -> Arc<Self> {
         let deadline = terms.deadline(sent, lease).min(cap.unwrap_or(Tick::FAR));
         Arc::new(Self {
             clock: tenure.core.clock(),
@@ -99,7 +105,8 @@ impl Hold {
     /// The status now; notices a deadline that has passed.
     pub(crate) fn status(&self) -> Status {
         let status = Status::of(self.status.load(Ordering::Acquire));
-        if matches!(status, Status::Held | Status::Uncertain) && self.clock.now() >= self.deadline() {
+        if matches!(status, Status::Held | Status::Uncertain) && self.clock.now() >= self.deadline()
+        {
             self.lose(self.reason_at_deadline());
             return Status::of(self.status.load(Ordering::Acquire));
         }
@@ -119,7 +126,11 @@ impl Hold {
     }
 
     pub(crate) fn reason_at_deadline(&self) -> LostReason {
-        if self.cap.is_some_and(|cap| self.deadline() >= cap) { LostReason::MaxHold } else { LostReason::Expired }
+        if self.cap.is_some_and(|cap| self.deadline() >= cap) {
+            LostReason::MaxHold
+        } else {
+            LostReason::Expired
+        }
     }
 
     /// The lease to ask for now.
@@ -139,7 +150,10 @@ impl Hold {
     /// A renewal that was sent at `sent` for `lease` is confirmed. Too late if the deadline has passed meanwhile.
     pub(crate) fn renewed(&self, sent: Tick, lease: Duration) -> Tick {
         if matches!(self.status(), Status::Held | Status::Uncertain) {
-            let until = self.terms.deadline(sent, lease).min(self.cap.unwrap_or(Tick::FAR));
+            let until = self
+                .terms
+                .deadline(sent, lease)
+                .min(self.cap.unwrap_or(Tick::FAR));
             self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
             self.change(Status::Uncertain, Status::Held);
         }
@@ -159,7 +173,10 @@ impl Hold {
 
     /// Waits a little for a renewal that is under way.
     pub(crate) async fn renewal_ended(self: &Arc<Self>) {
-        self.tenure.core.keeper().alarm_renewal(self, super::release::RENEWAL_WAIT);
+        self.tenure
+            .core
+            .keeper()
+            .alarm_renewal(self, super::release::RENEWAL_WAIT);
         self.renewal.notified().await;
     }
 
@@ -178,7 +195,9 @@ impl Hold {
     /// The guard gives it back. What it was until then.
     pub(crate) fn release(&self) -> Status {
         let before = self.status();
-        if self.change(Status::Held, Status::Released) || self.change(Status::Uncertain, Status::Released) {
+        if self.change(Status::Held, Status::Released)
+            || self.change(Status::Uncertain, Status::Released)
+        {
             self.end();
             return before;
         }
@@ -187,7 +206,10 @@ impl Hold {
 
     fn change(&self, from: Status, to: Status) -> bool {
         let orders = (Ordering::AcqRel, Ordering::Acquire);
-        let changed = self.status.compare_exchange(from.code(), to.code(), orders.0, orders.1).is_ok();
+        let changed = self
+            .status
+            .compare_exchange(from.code(), to.code(), orders.0, orders.1)
+            .is_ok();
         match (changed, from, to) {
             (true, _, Status::Uncertain) => crate::figures::uncertain(true),
             (true, Status::Uncertain, _) => crate::figures::uncertain(false),
@@ -218,7 +240,9 @@ impl Hold {
     /// Fires when the hold is over in any way.
     pub(crate) fn token(&self) -> CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new).clone();
-        if matches!(self.status(), Status::Lost(_) | Status::Released) || self.tenure.core.is_closing() {
+        if matches!(self.status(), Status::Lost(_) | Status::Released)
+            || self.tenure.core.is_closing()
+        {
             token.cancel();
         }
         token

@@ -96,7 +96,9 @@ impl Keeper {
         match clock {
             Clock::Boot => {
                 static KEEPER: OnceLock<Arc<Keeper>> = OnceLock::new();
-                KEEPER.get_or_init(|| Keeper::start_thread(Keeper::new(Clock::Boot))).clone()
+                KEEPER
+                    .get_or_init(|| Keeper::start_thread(Keeper::new(Clock::Boot)))
+                    .clone()
             }
             Clock::Virtual(handle) => {
                 let keeper = Keeper::new(clock.clone());
@@ -115,17 +117,28 @@ impl Keeper {
             jobs: Vec::new(),
             asleep_until: Tick::ZERO,
         };
-        Arc::new(Keeper { state: Mutex::new(state), news: Notify::new(), clock })
+        Arc::new(Keeper {
+            state: Mutex::new(state),
+            news: Notify::new(),
+            clock,
+        })
     }
 
     fn start_thread(self: Arc<Keeper>) -> Arc<Keeper> {
         let keeper = self.clone();
-        let started = std::thread::Builder::new().name("ferrolock-keeper".to_owned()).spawn(move || {
-            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime.block_on(keeper.keep()),
-                Err(error) => tracing::error!(%error, "the keeper has no runtime: locks are not renewed"),
-            }
-        });
+        let started = std::thread::Builder::new()
+            .name("ferrolock-keeper".to_owned())
+            .spawn(move || {
+                match tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                {
+                    Ok(runtime) => runtime.block_on(keeper.keep()),
+                    Err(error) => {
+                        tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
+                    }
+                }
+            });
         if let Err(error) = started {
             tracing::error!(%error, "the keeper has no thread: locks are not renewed");
         }
@@ -134,10 +147,18 @@ impl Keeper {
 
     /// A grant lies ready in the slot; it goes back if nobody comes for it.
     pub(crate) fn offer(&self, hold: Arc<Hold>, slot: &Arc<Slot>) {
-        let until = self.clock.now().after((hold.terms.lease / 3).min(OFFER_MAX));
-        let watched = Watched { hold: hold.clone(), slot: slot.clone() };
+        let until = self
+            .clock
+            .now()
+            .after((hold.terms.lease / 3).min(OFFER_MAX));
+        let watched = Watched {
+            hold: hold.clone(),
+            slot: slot.clone(),
+        };
         let mut state = unpoisoned(&self.state);
-        let id = state.watch.offer(watched, hold.terms, hold.deadline(), until);
+        let id = state
+            .watch
+            .offer(watched, hold.terms, hold.deadline(), until);
         hold.kept_as.store(id, Ordering::Release);
         if hold.tenure.core.keeper_connects() {
             state.jobs.push(Job::Connect(hold.tenure.clone()));
@@ -153,25 +174,35 @@ impl Keeper {
     /// Its caller has it: from now on it is kept.
     pub(crate) fn accept(&self, hold: &Arc<Hold>) {
         let mut state = unpoisoned(&self.state);
-        state.watch.accept(hold.kept_as.load(Ordering::Acquire), hold.since, fastrand::f64());
+        state.watch.accept(
+            hold.kept_as.load(Ordering::Acquire),
+            hold.since,
+            fastrand::f64(),
+        );
         self.wake_for(&state);
     }
 
     /// It is given back or lost. True: a renewal of it is under way.
     pub(crate) fn forget(&self, hold: &Hold) -> bool {
-        unpoisoned(&self.state).watch.forget(hold.kept_as.load(Ordering::Acquire))
+        unpoisoned(&self.state)
+            .watch
+            .forget(hold.kept_as.load(Ordering::Acquire))
     }
 
     /// Its deadline was moved by its guard.
     pub(crate) fn extended(&self, hold: &Hold) {
         let mut state = unpoisoned(&self.state);
-        state.watch.extended(hold.kept_as.load(Ordering::Acquire), hold.deadline());
+        state
+            .watch
+            .extended(hold.kept_as.load(Ordering::Acquire), hold.deadline());
     }
 
     /// Brings the tenure's count on the server to what lives here; nobody waits for it.
     pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
         let pending = tenure.core.release_pending();
-        unpoisoned(&self.state).jobs.push(Job::Settle(tenure.clone(), pending));
+        unpoisoned(&self.state)
+            .jobs
+            .push(Job::Settle(tenure.clone(), pending));
         self.news.notify_one();
     }
 
@@ -188,7 +219,12 @@ impl Keeper {
     }
 
     /// An unlock that is not answered within the limit hears so, and the keeper goes on with it.
-    pub(crate) fn alarm(&self, leaver: &Arc<Leaver>, tenure: &Arc<Tenure>, limit: Duration) -> (Tick, u64) {
+    pub(crate) fn alarm(
+        &self,
+        leaver: &Arc<Leaver>,
+        tenure: &Arc<Tenure>,
+        limit: Duration,
+    ) -> (Tick, u64) {
         self.set(limit, Alarm::Unlock(leaver.clone(), tenure.clone()))
     }
 
@@ -232,10 +268,16 @@ impl Keeper {
         let now = self.clock.now();
         let mut state = unpoisoned(&self.state);
         let planned = state.next();
-        let due = state.watch.due(now, |watched| watched.hold.tenure.core.settings.command_limit);
+        let due = state.watch.due(now, |watched| {
+            watched.hold.tenure.core.settings.command_limit
+        });
         let debts = state.debts.due(now);
-        let later = state.alarms.split_off(&(now.after(Duration::from_nanos(1)), 0));
-        let alarms = std::mem::replace(&mut state.alarms, later).into_values().collect();
+        let later = state
+            .alarms
+            .split_off(&(now.after(Duration::from_nanos(1)), 0));
+        let alarms = std::mem::replace(&mut state.alarms, later)
+            .into_values()
+            .collect();
         let jobs = std::mem::take(&mut state.jobs);
         let next = state.next();
         state.asleep_until = next;
@@ -243,13 +285,27 @@ impl Keeper {
         if !due.is_empty() && planned <= now {
             figures::keeper_late(now.since(planned));
         }
-        Agenda { due, debts, alarms, jobs, next }
+        Agenda {
+            due,
+            debts,
+            alarms,
+            jobs,
+            next,
+        }
     }
 
-    fn work_off(self: &Arc<Self>, due: Vec<Due<Watched>>, debts: Vec<(u64, Owed)>, alarms: Vec<Alarm>, jobs: Vec<Job>) {
+    fn work_off(
+        self: &Arc<Self>,
+        due: Vec<Due<Watched>>,
+        debts: Vec<(u64, Owed)>,
+        alarms: Vec<Alarm>,
+        jobs: Vec<Job>,
+    ) {
         for due in due {
             match due {
-                Due::Renew { id, hold, again } => drop(tokio::spawn(self.clone().renew(id, hold.hold, again))),
+                Due::Renew { id, hold, again } => {
+                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)))
+                }
                 Due::Over(watched) => self.over(&watched),
                 Due::OfferOver(watched) => offer_over(&watched),
             }
@@ -265,7 +321,9 @@ impl Keeper {
         }
         for job in jobs {
             match job {
-                Job::Settle(tenure, pending) => drop(tokio::spawn(self.clone().finish(tenure, pending))),
+                Job::Settle(tenure, pending) => {
+                    drop(tokio::spawn(self.clone().finish(tenure, pending)))
+                }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
             }
         }
@@ -285,19 +343,30 @@ impl Keeper {
         let sent = self.clock.now();
         let lease = hold.wanted_lease(sent);
         let odd = unpoisoned(&self.state).watch.troubles(id) % 2 == 1;
-        let lane = if again && odd { Lane::KeeperSpare } else { Lane::Keeper };
+        let lane = if again && odd {
+            Lane::KeeperSpare
+        } else {
+            Lane::Keeper
+        };
         if again && hold.doubt() {
             tracing::warn!(lock = %tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
         }
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
-        let reply = tenure.core.engine.call(lane, lock::renew(&tenure.keys, &tenure.bearer, lease)).await;
+        let reply = tenure
+            .core
+            .engine
+            .call(lane, lock::renew(&tenure.keys, &tenure.bearer, lease))
+            .await;
         hold.renewal_over();
         match reply.map(lock::read_standing) {
             Ok(Ok(standing)) => match standing.lost() {
                 None => self.renewed(id, &hold, sent, lease),
                 Some(reason) => tenure.not_ours(reason),
             },
-            Ok(Err(bad)) => self.renewal_failed(id, &hold, &Failure::from(bad), lane).await,
+            Ok(Err(bad)) => {
+                self.renewal_failed(id, &hold, &Failure::from(bad), lane)
+                    .await
+            }
             Err(failure) => self.renewal_failed(id, &hold, &failure, lane).await,
         }
     }
@@ -311,10 +380,11 @@ impl Keeper {
 
     async fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure, lane: Lane) {
         tracing::debug!(lock = %hold.tenure.keys.lock, %failure, "renewal failed");
-        let mut state = unpoisoned(&self.state);
-        state.watch.failed(id, self.clock.now());
-        self.wake_for(&state);
-        drop(state);
+        {
+            let mut state = unpoisoned(&self.state);
+            state.watch.failed(id, self.clock.now());
+            self.wake_for(&state);
+        }
         if matches!(failure, Failure::NotSent(_)) {
             hold.tenure.core.engine.ready(lane).await;
         }
@@ -359,23 +429,34 @@ impl Keeper {
         };
         if driven == Driven::Again || !tenure.is_quiet() {
             tenure.open_gate();
-            self.owe(Owed::Tenure(tenure.clone()), Owing::Release, tenure.longest_lease());
+            self.owe(
+                Owed::Tenure(tenure.clone()),
+                Owing::Release,
+                tenure.longest_lease(),
+            );
         }
         drop(pending);
     }
 
     /// The client shuts down and will not wait any longer.
     pub(crate) fn lose_all(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let held = unpoisoned(&self.state).watch.holds(|watched| of(&watched.hold));
-        held.into_iter().map(|watched| watched.hold).inspect(|hold| {
-            self.forget(hold);
-            hold.lose(LostReason::ShutDown);
-        }).collect()
+        let held = unpoisoned(&self.state)
+            .watch
+            .holds(|watched| of(&watched.hold));
+        held.into_iter()
+            .map(|watched| watched.hold)
+            .inspect(|hold| {
+                self.forget(hold);
+                hold.lose(LostReason::ShutDown);
+            })
+            .collect()
     }
 
     /// Every hold that is watched and for which `of` says so.
     pub(crate) fn holds(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let held = unpoisoned(&self.state).watch.holds(|watched| of(&watched.hold));
+        let held = unpoisoned(&self.state)
+            .watch
+            .holds(|watched| of(&watched.hold));
         held.into_iter().map(|watched| watched.hold).collect()
     }
 }
@@ -383,7 +464,13 @@ impl Keeper {
 impl State {
     fn next(&self) -> Tick {
         let alarm = self.alarms.first_key_value().map(|((at, _), _)| *at);
-        self.watch.next().into_iter().chain(self.debts.next()).chain(alarm).min().unwrap_or(Tick::FAR)
+        self.watch
+            .next()
+            .into_iter()
+            .chain(self.debts.next())
+            .chain(alarm)
+            .min()
+            .unwrap_or(Tick::FAR)
     }
 }
 

@@ -64,9 +64,13 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let was = hold.release();
     let renewing = core.keeper().forget(&hold);
     let leaver = Arc::new(Leaver::default());
-    tenure.leave(&hold, Some(leaver.clone())).map_err(|reason| Error::lost(reason).of(&tenure.keys.lock))?;
+    tenure
+        .leave(&hold, Some(leaver.clone()))
+        .map_err(|reason| Error::lost(reason).of(&tenure.keys.lock))?;
     let mut unfinished = Unfinished(Some(&tenure));
-    let alarm = core.keeper().alarm(&leaver, &tenure, core.settings.command_limit);
+    let alarm = core
+        .keeper()
+        .alarm(&leaver, &tenure, core.settings.command_limit);
     if renewing {
         hold.renewal_ended().await;
     }
@@ -123,7 +127,11 @@ impl Tenure {
     /// Has the server keep the name for `stay` after the last hold was given up.
     pub(crate) async fn linger(self: &Arc<Self>, stay: Duration) -> Result<()> {
         let call = lock::linger(&self.keys, &self.bearer, stay);
-        let reply = self.core.ask(Lane::Commands, call).await.map_err(|error| error.of(&self.keys.lock))?;
+        let reply = self
+            .core
+            .ask(Lane::Commands, call)
+            .await
+            .map_err(|error| error.of(&self.keys.lock))?;
         let standing = lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))?;
         if let Some(reason) = standing.lost() {
             self.not_ours(reason);
@@ -147,7 +155,12 @@ impl Tenure {
 /// Sends what the tenure has to send, one command after the other, until it is quiet or one had no answer.
 pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
     while let Some((op, call, sent)) = tenure.next_command() {
-        let running = Running { tenure, op, sent, ended: false };
+        let running = Running {
+            tenure,
+            op,
+            sent,
+            ended: false,
+        };
         let reply = match tenure.core.engine.call(lane, call).await {
             Err(failure) => Err(explain(&tenure.core, &tenure.keys, failure).await),
             reply => reply,
@@ -177,13 +190,17 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.tenure.ended(self.op, self.sent, Err(Failure::Unknown("given up".to_owned())));
+            self.tenure.ended(
+                self.op,
+                self.sent,
+                Err(Failure::Unknown("given up".to_owned())),
+            );
         }
     }
 }
 
 /// How a command of a tenure was answered.
-struct Answered {
+pub(crate) struct Answered {
     op: Op,
     sent: Tick,
     outcome: Outcome,
@@ -193,7 +210,11 @@ struct Answered {
 
 impl Tenure {
     /// A hold of it is given back; the server hears of it with the next command.
-    pub(crate) fn leave(&self, hold: &Arc<Hold>, who: Option<Arc<Leaver>>) -> std::result::Result<(), LostReason> {
+    pub(crate) fn leave(
+        &self,
+        hold: &Arc<Hold>,
+        who: Option<Arc<Leaver>>,
+    ) -> std::result::Result<(), LostReason> {
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
@@ -221,21 +242,36 @@ impl Tenure {
                 lock::reenter(&self.keys, &self.bearer, terms.lease_at(now, cap), count)
             }
             Op::Release { left } => {
-                let need = state.members.iter().map(|member| member.need(now)).max().unwrap_or_default();
+                let need = state
+                    .members
+                    .iter()
+                    .map(|member| member.need(now))
+                    .max()
+                    .unwrap_or_default();
                 lock::release(&self.keys, &self.bearer, left, need)
             }
         };
         Some((op, call, now))
     }
 
-    fn ended(self: &Arc<Self>, op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Driven {
+    fn ended(
+        self: &Arc<Self>,
+        op: Op,
+        sent: Tick,
+        reply: std::result::Result<Value, Failure>,
+    ) -> Driven {
         let answered = read(op, sent, reply);
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
         let after = state.count.ended(answered.outcome);
         if matches!(op, Op::Release { left: 0 }) && std::mem::take(&mut state.gate_closed) {
-            desk.release_ended(&self.keys.lock, now, answered.heard, self.core.engine.round_trip());
+            desk.release_ended(
+                &self.keys.lock,
+                now,
+                answered.heard,
+                self.core.engine.round_trip(),
+            );
         }
         drop(state);
         drop(desk);
@@ -243,7 +279,11 @@ impl Tenure {
     }
 
     /// Tells everybody whom the end of a command concerns.
-    pub(crate) fn follow(self: &Arc<Self>, after: After<Arc<Request>, Arc<Leaver>>, answered: Option<Answered>) -> Driven {
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        after: After<Arc<Request>, Arc<Leaver>>,
+        answered: Option<Answered>,
+    ) -> Driven {
         if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
             self.entered_again(request, answered.sent);
         }
@@ -252,15 +292,26 @@ impl Tenure {
         }
         if let Some((reason, late)) = after.lost {
             self.lost(reason);
-            late.iter().for_each(|leaver| leaver.answer(Err(Error::lost(reason))));
-            after.turned_away.iter().for_each(|request| request.fail(Error::lost(reason)));
+            late.iter()
+                .for_each(|leaver| leaver.answer(Err(Error::lost(reason))));
+            after
+                .turned_away
+                .iter()
+                .for_each(|request| request.fail(Error::lost(reason)));
         } else {
             let error = answered.and_then(|answered| answered.error);
-            after.turned_away.into_iter().for_each(|request| self.turned_away(request, error.as_ref()));
+            after
+                .turned_away
+                .into_iter()
+                .for_each(|request| self.turned_away(request, error.as_ref()));
         }
         self.move_out_if_over();
         let waiting = !unpoisoned(&self.state).count.is_settled();
-        if after.again && waiting { Driven::Again } else { Driven::Quiet }
+        if after.again && waiting {
+            Driven::Again
+        } else {
+            Driven::Quiet
+        }
     }
 
     /// A re-entry without an answer is tried again while its caller waits.
@@ -302,13 +353,21 @@ impl Tenure {
 
 /// What a reply, or its absence, means for the count.
 fn read(op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Answered {
-    let mut answered = Answered { op, sent, outcome: Outcome::Done, heard: None, error: None };
+    let mut answered = Answered {
+        op,
+        sent,
+        outcome: Outcome::Done,
+        heard: None,
+        error: None,
+    };
     let reply = match reply {
         Ok(reply) => reply,
         Err(failure) => {
             answered.outcome = match failure {
                 Failure::Unknown(_) => Outcome::Unknown,
-                Failure::NotSent(_) | Failure::Refused { .. } | Failure::Closed(_) => Outcome::NotDone,
+                Failure::NotSent(_) | Failure::Refused { .. } | Failure::Closed(_) => {
+                    Outcome::NotDone
+                }
             };
             answered.error = Some(failure.into());
             return answered;

@@ -82,7 +82,13 @@ pub(crate) struct After<R, L> {
 
 impl<R, L> Default for After<R, L> {
     fn default() -> Self {
-        Self { entered: None, turned_away: Vec::new(), left: Vec::new(), lost: None, again: false }
+        Self {
+            entered: None,
+            turned_away: Vec::new(),
+            left: Vec::new(),
+            lost: None,
+            again: false,
+        }
     }
 }
 
@@ -145,7 +151,8 @@ impl<R, L> Count<R, L> {
     }
 
     fn close_if_empty(&mut self) {
-        let coming = !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)));
+        let coming =
+            !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)));
         if self.phase == Phase::Live && self.holds == 0 && !coming {
             self.phase = Phase::Closed;
         }
@@ -193,7 +200,10 @@ impl<R, L> Count<R, L> {
                 // Holds given back meanwhile are for the release that follows.
                 self.holds += 1;
                 self.server = Some(count);
-                After { entered: Some((who, self.holds)), ..After::default() }
+                After {
+                    entered: Some((who, self.holds)),
+                    ..After::default()
+                }
             }
             Outcome::NotOurs(reason) => self.lose(reason, vec![who], Vec::new()),
             Outcome::Unknown | Outcome::NotDone => {
@@ -201,7 +211,11 @@ impl<R, L> Count<R, L> {
                     self.server = None;
                 }
                 self.close_if_empty();
-                After { turned_away: vec![who], again: self.server != Some(self.holds), ..After::default() }
+                After {
+                    turned_away: vec![who],
+                    again: self.server != Some(self.holds),
+                    ..After::default()
+                }
             }
         }
     }
@@ -211,12 +225,18 @@ impl<R, L> Count<R, L> {
         match outcome {
             Outcome::Done => {
                 self.server = Some(left);
-                After { left: gone(leavers), ..After::default() }
+                After {
+                    left: gone(leavers),
+                    ..After::default()
+                }
             }
             // Ours ran the first time: nothing else removes a field that only this client writes.
             Outcome::NotOurs(_) if left == 0 && self.doubt => {
                 self.server = Some(0);
-                After { left: gone(leavers), ..After::default() }
+                After {
+                    left: gone(leavers),
+                    ..After::default()
+                }
             }
             Outcome::NotOurs(reason) => self.lose(reason, Vec::new(), leavers),
             Outcome::Unknown | Outcome::NotDone => {
@@ -225,7 +245,10 @@ impl<R, L> Count<R, L> {
                     self.doubt |= left == 0;
                 }
                 self.leaving.splice(0..0, leavers);
-                After { again: true, ..After::default() }
+                After {
+                    again: true,
+                    ..After::default()
+                }
             }
         }
     }
@@ -245,12 +268,21 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    fn lose(&mut self, reason: LostReason, mut turned_away: Vec<R>, mut late: Vec<L>) -> After<R, L> {
+    fn lose(
+        &mut self,
+        reason: LostReason,
+        mut turned_away: Vec<R>,
+        mut late: Vec<L>,
+    ) -> After<R, L> {
         self.phase = Phase::Over(reason);
         self.server = Some(0);
         turned_away.extend(self.entering.drain(..));
         late.append(&mut self.leaving);
-        After { turned_away, lost: Some((reason, late)), ..After::default() }
+        After {
+            turned_away,
+            lost: Some((reason, late)),
+            ..After::default()
+        }
     }
 }
 

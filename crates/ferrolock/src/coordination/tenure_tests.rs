@@ -12,7 +12,13 @@ fn live() -> Tested {
 fn reentered(count: &mut Tested, who: &'static str) {
     count.enter(who).unwrap();
     assert!(matches!(count.next(), Some(Op::Reenter { .. })));
-    assert_eq!(count.ended(Outcome::Done).entered.map(|(entered, _)| entered), Some(who));
+    assert_eq!(
+        count
+            .ended(Outcome::Done)
+            .entered
+            .map(|(entered, _)| entered),
+        Some(who)
+    );
 }
 
 #[test]
@@ -79,7 +85,10 @@ fn nothing_there_after_an_unknown_release_counts_as_released() {
 
     assert!(count.ended(Outcome::Unknown).again);
     assert_eq!(count.next(), Some(Op::Release { left: 0 }));
-    assert_eq!(count.ended(Outcome::NotOurs(LostReason::Removed)).left, [("a", 0)]);
+    assert_eq!(
+        count.ended(Outcome::NotOurs(LostReason::Removed)).left,
+        [("a", 0)]
+    );
 }
 
 #[test]
@@ -155,13 +164,22 @@ fn whatever_is_lost_the_server_ends_with_the_holds_that_live() {
         }
         drive(&mut count, &mut server, false, &mut random);
 
-        let live = if count.holds() == 0 { None } else { Some(count.holds()) };
+        let live = if count.holds() == 0 {
+            None
+        } else {
+            Some(count.holds())
+        };
         assert_eq!(server, live, "seed {seed}");
         assert!(count.is_settled(), "seed {seed}");
     }
 }
 
-fn drive(count: &mut Count<u32, u32>, server: &mut Option<u32>, faulty: bool, random: &mut fastrand::Rng) {
+fn drive(
+    count: &mut Count<u32, u32>,
+    server: &mut Option<u32>,
+    faulty: bool,
+    random: &mut fastrand::Rng,
+) {
     let mut budget = if faulty { 1 } else { 100 };
     while budget > 0
         && let Some(op) = count.next()

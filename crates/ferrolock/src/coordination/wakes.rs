@@ -18,19 +18,32 @@ pub(crate) struct NameEar {
 
 impl NameEar {
     pub(crate) fn new(core: &Arc<Core>, name: Arc<str>) -> Arc<Self> {
-        Arc::new(Self { core: Arc::downgrade(core), name })
+        Arc::new(Self {
+            core: Arc::downgrade(core),
+            name,
+        })
     }
 }
 
 impl Ear for NameEar {
     fn hear(&self, signal: Signal) {
-        let Some(core) = self.core.upgrade() else { return };
+        let Some(core) = self.core.upgrade() else {
+            return;
+        };
         let (now, round_trip) = (core.now(), core.engine.round_trip());
         let mut desk = unpoisoned(&core.desk);
         // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
-        let names = if signal == Signal::Gap { desk.listening() } else { 0 };
-        let Some(seat) = desk.seat_if_any(&self.name) else { return };
-        let Some(driver) = &mut seat.driver else { return };
+        let names = if signal == Signal::Gap {
+            desk.listening()
+        } else {
+            0
+        };
+        let Some(seat) = desk.seat_if_any(&self.name) else {
+            return;
+        };
+        let Some(driver) = &mut seat.driver else {
+            return;
+        };
         match signal {
             Signal::Message(_) => driver.message(now, round_trip),
             Signal::Gap => {

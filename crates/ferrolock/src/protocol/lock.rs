@@ -173,7 +173,23 @@ pub(crate) fn inspect(keys: &LockKeys) -> Call {
 }
 
 pub(crate) fn kind_of(keys: &LockKeys) -> Call {
-    Call { script: &KIND_OF, keys: vec![keys.lock.clone()], args: Vec::new() }
+    Call {
+        script: &KIND_OF,
+        keys: vec![keys.lock.clone()],
+        args: Vec::new(),
+    }
+}
+
+/// What to say of a key that is no lock, from the reply of [`kind_of`].
+pub(crate) fn wrong_type(keys: &LockKeys, kind: Option<Value>) -> String {
+    let found = match &kind {
+        Some(Value::Bytes(kind)) => text(kind),
+        _ => "value of another type".to_owned(),
+    };
+    format!(
+        "the key {:?} holds a {found}, not a lock: use another name or a key prefix",
+        keys.lock
+    )
 }
 
 /// A call for a tenure; with the details key behind the others if it keeps details.

@@ -50,9 +50,18 @@ pub struct Lock<K: Lockable = Plain> {
 impl<K: Lockable> Lock<K> {
     pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
         let prefix = &alive.core.settings.key_prefix;
-        let name = if prefix.is_empty() { LockName::new(name) } else { LockName::new(format!("{prefix}{name}")) };
+        let name = if prefix.is_empty() {
+            LockName::new(name)
+        } else {
+            LockName::new(format!("{prefix}{name}"))
+        };
         let keys = name.map(|name| Arc::new(LockKeys::new(name.as_arc().clone())));
-        Self { alive, keys, options: LockOptions::default(), kind: PhantomData }
+        Self {
+            alive,
+            keys,
+            options: LockOptions::default(),
+            kind: PhantomData,
+        }
     }
 
     /// A fixed lease: never renewed, over at its end.
@@ -139,7 +148,10 @@ impl<K: Lockable> Lock<K> {
     ///
     /// # Errors
     /// As for [`lock`](Lock::lock), except `TimedOut`.
-    pub fn try_lock_for(&self, wait: Duration) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
+    pub fn try_lock_for(
+        &self,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
         let lock = self.clone();
         async move { lock.acquire(Patience::Asks, Some(wait)).await }
     }
@@ -178,15 +190,31 @@ impl<K: Lockable> Lock<K> {
     async fn acquire(self, patience: Patience, wait: Option<Duration>) -> Result<Option<Guard<K>>> {
         let core = &self.alive.core;
         let keys = self.keys.clone()?;
-        let terms = core.settings.terms(&self.options).map_err(|error| error.of(&keys.lock))?;
+        let terms = core
+            .settings
+            .terms(&self.options)
+            .map_err(|error| error.of(&keys.lock))?;
         if let Some(wait) = wait {
             check_wait("a wait", wait).map_err(|error| error.of(&keys.lock))?;
         }
         core.check_open().map_err(|error| error.of(&keys.lock))?;
-        let owner = self.options.owner.clone().or_else(Owner::current).unwrap_or_else(Owner::new);
+        let owner = self
+            .options
+            .owner
+            .clone()
+            .or_else(Owner::current)
+            .unwrap_or_else(Owner::new);
         let deadline = wait.map(|wait| core.now().after(wait));
         let who = self.who();
-        let request = Request::new(keys, owner, terms, who, self.options.reentry, patience, deadline);
+        let request = Request::new(
+            keys,
+            owner,
+            terms,
+            who,
+            self.options.reentry,
+            patience,
+            deadline,
+        );
         let hold = acquire(core, request, self.options.cancelled_by.clone()).await?;
         Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
     }
@@ -194,7 +222,11 @@ impl<K: Lockable> Lock<K> {
     /// Details for people: only with a label, or a name on the client.
     fn who(&self) -> Option<Arc<str>> {
         let core = &self.alive.core;
-        let label = self.options.label.as_ref().or(core.settings.name.as_ref())?;
+        let label = self
+            .options
+            .label
+            .as_ref()
+            .or(core.settings.name.as_ref())?;
         Some(lock::write_details(std::process::id(), &core.host, label))
     }
 }
@@ -202,7 +234,10 @@ impl<K: Lockable> Lock<K> {
 impl<K: Named> Lock<K> {
     /// The name, with the client's key prefix; empty if it is no name.
     pub fn name(&self) -> &str {
-        self.keys.as_ref().map(|keys| &*keys.lock).unwrap_or_default()
+        self.keys
+            .as_ref()
+            .map(|keys| &*keys.lock)
+            .unwrap_or_default()
     }
 
     /// Whether anybody holds it.
@@ -223,10 +258,16 @@ impl<K: Named> Lock<K> {
     /// How often that owner has entered it, by acquisitions of this client, as the server has it.
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
-        let id = self.keys.as_ref().ok().and_then(|keys| self.alive.core.owner_id(&keys.lock, owner));
+        let id = self
+            .keys
+            .as_ref()
+            .ok()
+            .and_then(|keys| self.alive.core.owner_id(&keys.lock, owner));
         async move {
             let (_, holders) = seen.await?;
-            let held = holders.iter().find(|seen| id.as_ref().is_some_and(|id| id.as_str() == seen.field));
+            let held = holders
+                .iter()
+                .find(|seen| id.as_ref().is_some_and(|id| id.as_str() == seen.field));
             Ok(held.map_or(0, |seen| seen.count))
         }
     }
@@ -243,7 +284,10 @@ impl<K: Named> Lock<K> {
         async move {
             let (rest, holders) = seen.await?;
             let remaining = Remaining::of(rest);
-            Ok(holders.into_iter().filter_map(|seen| Holder::of(seen, remaining)).collect())
+            Ok(holders
+                .into_iter()
+                .filter_map(|seen| Holder::of(seen, remaining))
+                .collect())
         }
     }
 
@@ -254,7 +298,8 @@ impl<K: Named> Lock<K> {
         let freed = self.ask(lock::force_unlock);
         async move {
             let (keys, reply) = freed.await?;
-            lock::read_force_unlock(reply).map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
+            lock::read_force_unlock(reply)
+                .map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
         }
     }
 
@@ -273,8 +318,14 @@ impl<K: Named> Lock<K> {
         let (alive, keys) = (self.alive.clone(), self.keys.clone());
         async move {
             let keys = keys?;
-            alive.core.check_open().map_err(|error| error.of(&keys.lock))?;
-            let reply = alive.core.ask_about(Lane::Commands, &keys, call(&keys)).await;
+            alive
+                .core
+                .check_open()
+                .map_err(|error| error.of(&keys.lock))?;
+            let reply = alive
+                .core
+                .ask_about(Lane::Commands, &keys, call(&keys))
+                .await;
             let reply = reply.map_err(|error| error.of(&keys.lock))?;
             Ok((keys, reply))
         }
@@ -292,13 +343,20 @@ impl Lock<Plain> {
 
 impl<K: Lockable> Clone for Lock<K> {
     fn clone(&self) -> Self {
-        Self { alive: self.alive.clone(), keys: self.keys.clone(), options: self.options.clone(), kind: PhantomData }
+        Self {
+            alive: self.alive.clone(),
+            keys: self.keys.clone(),
+            options: self.options.clone(),
+            kind: PhantomData,
+        }
     }
 }
 
 impl<K: Lockable> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.keys.as_ref().map(|keys| &*keys.lock);
-        f.debug_struct("Lock").field("name", &name).finish_non_exhaustive()
+        f.debug_struct("Lock")
+            .field("name", &name)
+            .finish_non_exhaustive()
     }
 }

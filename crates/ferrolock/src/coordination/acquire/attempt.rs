@@ -26,7 +26,10 @@ pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
     let cap = request.terms.max_hold.map(|limit| sent.after(limit));
     let lease = request.terms.lease_at(sent, cap);
     let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
-    let mut owed = Owed { tenure: Some(&tenure), lease };
+    let mut owed = Owed {
+        tenure: Some(&tenure),
+        lease,
+    };
     let reply = core.engine.call(Lane::Commands, call).await;
     if !matches!(reply, Err(Failure::Unknown(_))) {
         owed.tenure = None;
@@ -45,22 +48,31 @@ pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
 
 /// A refusal for the type of the key names the type found.
 pub(crate) async fn explain(core: &Core, keys: &LockKeys, failure: Failure) -> Failure {
-    let Failure::Refused { code, message } = failure else { return failure };
+    let Failure::Refused { code, message } = failure else {
+        return failure;
+    };
     if code != "WRONGTYPE" {
         return Failure::Refused { code, message };
     }
-    let found = match core.engine.call(Lane::Commands, lock::kind_of(keys)).await {
-        Ok(crate::protocol::script::Value::Bytes(kind)) => String::from_utf8_lossy(&kind).into_owned(),
-        _ => "another type".to_owned(),
-    };
-    let message = format!("the key {:?} holds a {found}, not a lock: use another name or a key prefix", keys.lock);
-    Failure::Refused { code, message }
+    let kind = core.engine.call(Lane::Commands, lock::kind_of(keys)).await;
+    Failure::Refused {
+        code,
+        message: lock::wrong_type(keys, kind.ok()),
+    }
 }
 
 /// Whether somebody who waits for a lock also waits until the server no longer answers so.
 pub(crate) fn waits_out(code: &str) -> bool {
-    const PASSING: [&str; 8] =
-        ["LOADING", "BUSY", "READONLY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "MOVED", "ASK"];
+    const PASSING: [&str; 8] = [
+        "LOADING",
+        "BUSY",
+        "READONLY",
+        "TRYAGAIN",
+        "CLUSTERDOWN",
+        "MASTERDOWN",
+        "MOVED",
+        "ASK",
+    ];
     PASSING.contains(&code)
 }
 

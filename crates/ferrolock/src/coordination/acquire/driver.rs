@@ -194,7 +194,12 @@ impl<W> Driver<W> {
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let waiter = Waiter { id, who, joined: now, deadline };
+        let waiter = Waiter {
+            id,
+            who,
+            joined: now,
+            deadline,
+        };
         match place {
             Place::Back => self.line.push_back(waiter),
             Place::Front => self.line.push_front(waiter),
@@ -220,15 +225,19 @@ impl<W> Driver<W> {
 
     /// Takes out everybody for whom `goes` says so, in order.
     pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
-        let (out, stay): (Vec<_>, VecDeque<_>) =
-            std::mem::take(&mut self.line).into_iter().partition(|waiter| goes(&waiter.who));
-        self.line = stay;
+        let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.line)
+            .into_iter()
+            .partition(|waiter| goes(&waiter.who));
+        self.line = stay.into();
         out.into_iter().map(|waiter| waiter.who).collect()
     }
 
     /// Who has that number.
     pub(crate) fn waiter(&self, id: u64) -> Option<&W> {
-        self.line.iter().find(|waiter| waiter.id == id).map(|waiter| &waiter.who)
+        self.line
+            .iter()
+            .find(|waiter| waiter.id == id)
+            .map(|waiter| &waiter.who)
     }
 
     /// Anybody.
@@ -250,7 +259,8 @@ impl<W> Driver<W> {
     pub(crate) fn not_listening(&mut self, now: Tick) {
         self.listening = Listening::Refused;
         self.pause = BLIND_FIRST;
-        self.try_at(now.after(self.jittered(BLIND_FIRST)), Cause::SafetyPoll);
+        let pause = self.jittered(BLIND_FIRST);
+        self.try_at(now.after(pause), Cause::SafetyPoll);
     }
 
     /// A message came.
@@ -286,7 +296,9 @@ impl<W> Driver<W> {
         if !rude {
             return Duration::ZERO;
         }
-        (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX).mul_f64(self.random.f64())
+        (round_trip * 2)
+            .clamp(YIELD_MIN, YIELD_MAX)
+            .mul_f64(self.random.f64())
     }
 
     /// A release of ours on this name is about to be sent.
@@ -306,7 +318,9 @@ impl<W> Driver<W> {
         }
         let Some(heard) = heard else { return };
         let us = u64::from(self.listening == Listening::Yes);
-        self.ours = OurRelease::Last { others: heard.saturating_sub(us) };
+        self.ours = OurRelease::Last {
+            others: heard.saturating_sub(us),
+        };
         let pause = self.courtesy(round_trip);
         if self.attempt.is_none() && !self.line.is_empty() {
             self.try_at(now.after(pause), Cause::OwnRelease);
@@ -315,7 +329,10 @@ impl<W> Driver<W> {
 
     /// The attempt is handed over now.
     pub(crate) fn sent(&mut self, now: Tick) {
-        self.attempt = Some(Sent { at: now, heard: self.heard });
+        self.attempt = Some(Sent {
+            at: now,
+            heard: self.heard,
+        });
         self.due = None;
         self.silent_since.get_or_insert(now);
     }
@@ -329,13 +346,17 @@ impl<W> Driver<W> {
         self.busy = Some((now, Rest::Left(lease)));
         self.due = Some((now.after(self.jittered(POLL_FIRST)), Cause::SafetyPoll));
         let place = self.line.iter().position(|waiter| waiter.id == id)?;
-        self.line.remove(place).map(|waiter| (waiter.who, now.since(waiter.joined)))
+        self.line
+            .remove(place)
+            .map(|waiter| (waiter.who, now.since(waiter.joined)))
     }
 
     /// The attempt found it busy.
     pub(crate) fn found_busy(&mut self, now: Tick, rest: Rest) {
         self.silent_since = None;
-        let Some(sent) = self.attempt.take() else { return };
+        let Some(sent) = self.attempt.take() else {
+            return;
+        };
         self.busy = Some((sent.at, rest));
         if let OurRelease::Last { others } = self.ours {
             self.ours = OurRelease::Earlier { others };
@@ -376,14 +397,11 @@ impl<W> Driver<W> {
         self.take(|_| true)
     }
 
-    /// Why the attempt under way was made.
-    pub(crate) fn cause(&self) -> Cause {
-        self.cause
-    }
-
     /// What to do now; called again after each thing done and each event.
     pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
-        let silent = self.silent_since.is_some_and(|since| now >= since.after(self.unreachable_after));
+        let silent = self
+            .silent_since
+            .is_some_and(|since| now >= since.after(self.unreachable_after));
         if silent && !self.line.is_empty() {
             return Next::Unreachable(self.take_late(now, |_| true));
         }
@@ -397,7 +415,10 @@ impl<W> Driver<W> {
         if self.attempt.is_none() && self.releases == 0 {
             if let (Some(cause), Some(front)) = (self.due_cause(now), self.line.front()) {
                 self.cause = cause;
-                return Next::Attempt { id: front.id, cause };
+                return Next::Attempt {
+                    id: front.id,
+                    cause,
+                };
             }
             if self.listening == Listening::No && self.busy.is_some() {
                 self.listening = Listening::Asked;
@@ -412,7 +433,11 @@ impl<W> Driver<W> {
             return Next::Sleep(Tick::FAR);
         }
         let until = self.idle_since.get_or_insert(now).after(LINGER);
-        if self.is_listening() && now < until { Next::Sleep(until) } else { Next::Done }
+        if self.is_listening() && now < until {
+            Next::Sleep(until)
+        } else {
+            Next::Done
+        }
     }
 
     fn due_cause(&self, now: Tick) -> Option<Cause> {
@@ -422,7 +447,10 @@ impl<W> Driver<W> {
             return Some(cause);
         }
         // Whoever gives up asks once more: the message may have been lost.
-        self.line.iter().any(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now)).then_some(Cause::LastChance)
+        self.line
+            .iter()
+            .any(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
+            .then_some(Cause::LastChance)
     }
 
     /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
@@ -437,8 +465,14 @@ impl<W> Driver<W> {
         if late.is_empty() {
             return None;
         }
-        let owed = self.silent_since.is_some_and(|since| now >= since.after(LAST_ANSWER));
-        Some(if owed || self.busy.is_none() { Next::Unreachable(late) } else { Next::TimedOut(late) })
+        let owed = self
+            .silent_since
+            .is_some_and(|since| now >= since.after(LAST_ANSWER));
+        Some(if owed || self.busy.is_none() {
+            Next::Unreachable(late)
+        } else {
+            Next::TimedOut(late)
+        })
     }
 
     fn take_late(&mut self, now: Tick, mut is_late: impl FnMut(Tick) -> bool) -> Vec<Late<W>> {
@@ -448,7 +482,11 @@ impl<W> Driver<W> {
         while let Some(waiter) = self.line.get(index) {
             if is_late(waiter.deadline.unwrap_or(Tick::FAR)) {
                 if let Some(waiter) = self.line.remove(index) {
-                    late.push(Late { waited: now.since(waiter.joined), who: waiter.who, rest });
+                    late.push(Late {
+                        waited: now.since(waiter.joined),
+                        who: waiter.who,
+                        rest,
+                    });
                 }
             } else {
                 index += 1;
@@ -460,11 +498,25 @@ impl<W> Driver<W> {
     fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);
-        let silent = self.silent_since.map(|since| since.after(self.unreachable_after));
-        let deadlines = self.line.iter().filter_map(|waiter| waiter.deadline).map(|deadline| {
-            if idle && deadline > now { deadline } else { deadline.after(LAST_ANSWER) }
-        });
-        deadlines.chain(due).chain(silent).min().unwrap_or(Tick::FAR)
+        let silent = self
+            .silent_since
+            .map(|since| since.after(self.unreachable_after));
+        let deadlines = self
+            .line
+            .iter()
+            .filter_map(|waiter| waiter.deadline)
+            .map(|deadline| {
+                if idle && deadline > now {
+                    deadline
+                } else {
+                    deadline.after(LAST_ANSWER)
+                }
+            });
+        deadlines
+            .chain(due)
+            .chain(silent)
+            .min()
+            .unwrap_or(Tick::FAR)
     }
 
     /// Sooner wins.

@@ -19,7 +19,10 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
         (Some(deadline), _) => deadline.max(begun.after(core.settings.command_limit)),
         (None, _) => begun.after(core.settings.unreachable_after),
     };
-    let refused = unpoisoned(&tenure.state).count.enter(request.clone()).is_err();
+    let refused = unpoisoned(&tenure.state)
+        .count
+        .enter(request.clone())
+        .is_err();
     if refused {
         // It ended between the look and the step: the owner is not inside any more.
         request.fail(Error::lost(LostReason::Removed));
@@ -34,7 +37,7 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
     tokio::select! {
         biased;
         () = &mut work => {}
-        () = core.clock().sleep_until(limit) => {
+        () = core.sleep_until(limit) => {
             request.fail(unreachable(core, core.engine.trouble(), core.now().since(begun)));
             work.await;
         }
@@ -47,13 +50,21 @@ async fn settle_until_quiet(tenure: &Arc<Tenure>) {
     while settle(tenure, Lane::Commands).await == Driven::Again {
         tenure.core.engine.ready(Lane::Commands).await;
         let pause = std::time::Duration::from_millis(20 + fastrand::u64(..60));
-        tenure.core.clock().sleep_until(tenure.core.now().after(pause)).await;
+        tenure
+            .core
+            .clock()
+            .sleep_until(tenure.core.now().after(pause))
+            .await;
     }
 }
 
 impl Tenure {
     /// One more hold of this tenure, for that request.
-    pub(crate) fn entered_again(self: &Arc<Self>, request: &Arc<Request>, sent: crate::engine::Tick) {
+    pub(crate) fn entered_again(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        sent: crate::engine::Tick,
+    ) {
         let cap = request.terms.max_hold.map(|limit| sent.after(limit));
         let lease = request.terms.lease_at(sent, cap);
         let hold = Hold::new(self.clone(), request.terms, cap, sent, lease);

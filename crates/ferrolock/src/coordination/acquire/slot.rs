@@ -46,13 +46,18 @@ pub(crate) enum Found {
 
 impl Slot {
     pub(crate) fn new() -> Arc<Slot> {
-        Arc::new(Slot { state: Mutex::new(State::Waiting(None)), served: Notify::new() })
+        Arc::new(Slot {
+            state: Mutex::new(State::Waiting(None)),
+            served: Notify::new(),
+        })
     }
 
     /// Lays a grant in. `Err`: the caller has gone, or has another answer.
     pub(crate) fn offer(&self, hold: Arc<Hold>) -> Result<(), Arc<Hold>> {
         let mut state = unpoisoned(&self.state);
-        let State::Waiting(waker) = &mut *state else { return Err(hold) };
+        let State::Waiting(waker) = &mut *state else {
+            return Err(hold);
+        };
         let waker = waker.take();
         *state = State::Offered(hold);
         drop(state);
@@ -64,7 +69,9 @@ impl Slot {
     /// Gives the caller its last word, unless it has one.
     pub(crate) fn answer(&self, answer: Answer) {
         let mut state = unpoisoned(&self.state);
-        let State::Waiting(waker) = &mut *state else { return };
+        let State::Waiting(waker) = &mut *state else {
+            return;
+        };
         let waker = waker.take();
         *state = State::Answered(answer);
         drop(state);
@@ -126,7 +133,9 @@ impl Slot {
                 Found::Withdrawn
             }
             State::Answered(answer) => Found::Answered(answer),
-            State::Waiting(_) | State::Over => Found::Answered(Answer::Failed(Error::closed("polled after its end"))),
+            State::Waiting(_) | State::Over => {
+                Found::Answered(Answer::Failed(Error::closed("polled after its end")))
+            }
         })
     }
 }

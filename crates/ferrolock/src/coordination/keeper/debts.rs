@@ -10,7 +10,11 @@ use std::time::Duration;
 use crate::engine::Tick;
 
 /// After the first try, at these times; then every third of the lease.
-const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(7)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(7),
+];
 
 /// What is owed, by number.
 #[derive(Debug)]
@@ -41,7 +45,11 @@ pub(crate) enum Owing {
 
 impl<T: Clone> Debts<T> {
     pub(crate) fn new() -> Self {
-        Self { entries: HashMap::new(), timers: BTreeSet::new(), next_id: 1 }
+        Self {
+            entries: HashMap::new(),
+            timers: BTreeSet::new(),
+            next_id: 1,
+        }
     }
 
     /// Owes a release from now on; the first try is due at once.
@@ -52,7 +60,17 @@ impl<T: Clone> Debts<T> {
             Owing::Release => lease,
             Owing::LateAcquire => lease * 2,
         });
-        self.entries.insert(id, Debt { what, kind, tries: 0, third: lease / 3, until, timer: now });
+        self.entries.insert(
+            id,
+            Debt {
+                what,
+                kind,
+                tries: 0,
+                third: lease / 3,
+                until,
+                timer: now,
+            },
+        );
         self.timers.insert((now, id));
     }
 
@@ -64,7 +82,9 @@ impl<T: Clone> Debts<T> {
                 break;
             }
             self.timers.pop_first();
-            let Some(debt) = self.entries.get_mut(&id) else { continue };
+            let Some(debt) = self.entries.get_mut(&id) else {
+                continue;
+            };
             if now > debt.until {
                 self.entries.remove(&id);
                 continue;
@@ -80,7 +100,11 @@ impl<T: Clone> Debts<T> {
 
     /// A try was answered.
     pub(crate) fn answered(&mut self, id: u64) {
-        if self.entries.get(&id).is_some_and(|debt| debt.kind == Owing::Release) {
+        if self
+            .entries
+            .get(&id)
+            .is_some_and(|debt| debt.kind == Owing::Release)
+        {
             self.forget(id);
         }
     }
@@ -130,8 +154,14 @@ mod tests {
 
     #[test]
     fn a_late_acquire_is_released_again_and_again_for_two_leases() {
-        assert_eq!(tries(Owing::LateAcquire, true), [0, 1, 3, 10, 20, 30, 40, 50, 60]);
-        assert_eq!(tries(Owing::LateAcquire, false), [0, 1, 3, 10, 20, 30, 40, 50, 60]);
+        assert_eq!(
+            tries(Owing::LateAcquire, true),
+            [0, 1, 3, 10, 20, 30, 40, 50, 60]
+        );
+        assert_eq!(
+            tries(Owing::LateAcquire, false),
+            [0, 1, 3, 10, 20, 30, 40, 50, 60]
+        );
     }
 
     #[test]

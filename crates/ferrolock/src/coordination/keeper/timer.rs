@@ -20,7 +20,11 @@ impl Timer {
         Self {
             clock: clock.clone(),
             #[cfg(target_os = "linux")]
-            boot: if clock.is_virtual() { None } else { boot::BootTimer::new() },
+            boot: if clock.is_virtual() {
+                None
+            } else {
+                boot::BootTimer::new()
+            },
         }
     }
 
@@ -46,7 +50,8 @@ mod boot {
     use std::os::fd::OwnedFd;
 
     use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
     };
     use tokio::io::unix::AsyncFd;
 
@@ -60,6 +65,10 @@ mod boot {
         pub(super) fn new() -> Option<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let descriptor = timerfd_create(TimerfdClockId::Boottime, flags).ok()?;
+            #[expect(
+                deprecated,
+                reason = "an `OwnedFd` keeps the promise that `new` cannot check"
+            )]
             AsyncFd::new(descriptor).ok().map(BootTimer)
         }
 
@@ -82,8 +91,14 @@ mod boot {
             let seconds = i64::try_from(until.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
             let nanos = i64::try_from(until.as_nanos() % 1_000_000_000).unwrap_or(0);
             let once = Itimerspec {
-                it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-                it_value: Timespec { tv_sec: seconds, tv_nsec: nanos },
+                it_interval: Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                },
+                it_value: Timespec {
+                    tv_sec: seconds,
+                    tv_nsec: nanos,
+                },
             };
             timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &once).is_ok()
         }

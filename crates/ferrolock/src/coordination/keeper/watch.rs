@@ -58,7 +58,11 @@ pub(crate) enum Due<H> {
 
 impl<H: Clone> Watch<H> {
     pub(crate) fn new() -> Self {
-        Self { entries: HashMap::new(), timers: BTreeSet::new(), next_id: 1 }
+        Self {
+            entries: HashMap::new(),
+            timers: BTreeSet::new(),
+            next_id: 1,
+        }
     }
 
     /// A grant lies ready for its caller until `until`.
@@ -66,7 +70,17 @@ impl<H: Clone> Watch<H> {
         let id = self.next_id;
         self.next_id += 1;
         let timer = until.min(deadline);
-        self.entries.insert(id, Entry { hold, terms, deadline, phase: Phase::Offered(until), troubles: 0, timer });
+        self.entries.insert(
+            id,
+            Entry {
+                hold,
+                terms,
+                deadline,
+                phase: Phase::Offered(until),
+                troubles: 0,
+                timer,
+            },
+        );
         self.timers.insert((timer, id));
         id
     }
@@ -74,14 +88,21 @@ impl<H: Clone> Watch<H> {
     /// The caller has it: it is kept from now on. `jitter` is between 0 and 1.
     pub(crate) fn accept(&mut self, id: u64, sent: Tick, jitter: f64) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.phase = Phase::Kept(entry.terms.renew_every.map(|every| next_renewal(sent, every, jitter)));
+            entry.phase = Phase::Kept(
+                entry
+                    .terms
+                    .renew_every
+                    .map(|every| next_renewal(sent, every, jitter)),
+            );
         }
         self.arm(id);
     }
 
     /// It is given back. True: a renewal of it is under way.
     pub(crate) fn forget(&mut self, id: u64) -> bool {
-        let Some(entry) = self.entries.remove(&id) else { return false };
+        let Some(entry) = self.entries.remove(&id) else {
+            return false;
+        };
         self.timers.remove(&(entry.timer, id));
         matches!(entry.phase, Phase::Renewing(_))
     }
@@ -91,7 +112,12 @@ impl<H: Clone> Watch<H> {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.deadline = entry.deadline.max(deadline);
             entry.troubles = 0;
-            entry.phase = Phase::Kept(entry.terms.renew_every.map(|every| next_renewal(sent, every, jitter)));
+            entry.phase = Phase::Kept(
+                entry
+                    .terms
+                    .renew_every
+                    .map(|every| next_renewal(sent, every, jitter)),
+            );
         }
         self.arm(id);
     }
@@ -128,17 +154,29 @@ impl<H: Clone> Watch<H> {
         due
     }
 
-    fn due_of(&mut self, id: u64, now: Tick, command_limit: &impl Fn(&H) -> Duration) -> Option<Due<H>> {
+    fn due_of(
+        &mut self,
+        id: u64,
+        now: Tick,
+        command_limit: &impl Fn(&H) -> Duration,
+    ) -> Option<Due<H>> {
         let entry = self.entries.get_mut(&id)?;
         if now >= entry.deadline {
             return self.entries.remove(&id).map(|entry| Due::Over(entry.hold));
         }
         match entry.phase {
-            Phase::Offered(until) if until <= now => self.entries.remove(&id).map(|entry| Due::OfferOver(entry.hold)),
+            Phase::Offered(until) if until <= now => self
+                .entries
+                .remove(&id)
+                .map(|entry| Due::OfferOver(entry.hold)),
             Phase::Kept(Some(at)) if at <= now => {
                 let limit = command_limit(&entry.hold).min(entry.terms.lease / 6);
                 entry.phase = Phase::Renewing(now.after(limit));
-                let due = Due::Renew { id, hold: entry.hold.clone(), again: entry.troubles > 0 };
+                let due = Due::Renew {
+                    id,
+                    hold: entry.hold.clone(),
+                    again: entry.troubles > 0,
+                };
                 self.arm(id);
                 Some(due)
             }
@@ -160,7 +198,12 @@ impl<H: Clone> Watch<H> {
 
     /// Everything that is watched and for which `of` says so.
     pub(crate) fn holds(&self, of: impl Fn(&H) -> bool) -> Vec<H> {
-        self.entries.values().map(|entry| &entry.hold).filter(|hold| of(hold)).cloned().collect()
+        self.entries
+            .values()
+            .map(|entry| &entry.hold)
+            .filter(|hold| of(hold))
+            .cloned()
+            .collect()
     }
 
     /// When something is due next.
@@ -169,7 +212,9 @@ impl<H: Clone> Watch<H> {
     }
 
     fn arm(&mut self, id: u64) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         self.timers.remove(&(entry.timer, id));
         let wanted = match entry.phase {
             Phase::Offered(at) | Phase::Renewing(at) | Phase::Kept(Some(at)) => at,

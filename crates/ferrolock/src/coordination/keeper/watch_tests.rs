@@ -8,7 +8,12 @@ fn at(ms: u64) -> Tick {
 
 fn terms(lease_ms: u64) -> Terms {
     let lease = Duration::from_millis(lease_ms);
-    Terms { lease, margin: (lease / 20).max(Duration::from_millis(50)), renew_every: Some(lease / 3), max_hold: None }
+    Terms {
+        lease,
+        margin: (lease / 20).max(Duration::from_millis(50)),
+        renew_every: Some(lease / 3),
+        max_hold: None,
+    }
 }
 
 /// One renewed hold, accepted at 0.
@@ -36,7 +41,14 @@ fn a_renewal_comes_at_a_third_of_the_lease_and_moves_the_deadline() {
     let (mut watch, id) = kept(30_000);
 
     assert_eq!(watch.due(at(9_999), |_| LIMIT), []);
-    assert_eq!(watch.due(at(10_000), |_| LIMIT), [Due::Renew { id, hold: "hold", again: false }]);
+    assert_eq!(
+        watch.due(at(10_000), |_| LIMIT),
+        [Due::Renew {
+            id,
+            hold: "hold",
+            again: false
+        }]
+    );
     watch.renewed(id, at(10_000), at(38_500), 0.0);
 
     assert_eq!(watch.next(), Some(at(20_000)));
@@ -47,10 +59,24 @@ fn a_hung_renewal_is_tried_again_over_the_other_connection() {
     let (mut watch, id) = kept(200);
 
     let first = watch.due(at(67), |_| LIMIT);
-    assert_eq!(first, [Due::Renew { id, hold: "hold", again: false }]);
+    assert_eq!(
+        first,
+        [Due::Renew {
+            id,
+            hold: "hold",
+            again: false
+        }]
+    );
     // A sixth of the lease later it counts as hung, a thirtieth later the next one goes out: before the deadline.
     assert_eq!(watch.due(at(101), |_| LIMIT), []);
-    assert_eq!(watch.due(at(108), |_| LIMIT), [Due::Renew { id, hold: "hold", again: true }]);
+    assert_eq!(
+        watch.due(at(108), |_| LIMIT),
+        [Due::Renew {
+            id,
+            hold: "hold",
+            again: true
+        }]
+    );
     assert!(at(108) < terms(200).deadline(at(0), Duration::from_millis(200)));
 }
 

@@ -1,0 +1,163 @@
+//! Connects, hands out every primitive, and ends well.
+
+mod builder;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::builder::ClientBuilder;
+use crate::coordination::hold::Hold;
+use crate::coordination::{Alive, Core};
+use crate::engine::Lane;
+use crate::error::{Error, Result};
+use crate::options::check_wait;
+use crate::protocol::lock::{self, LockKeys};
+use crate::sync::lock::Lock;
+
+/// A connection to where the locks are. Cheap to clone; put it in your application's state.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {
+/// use ferrolock::Client;
+///
+/// let client = Client::connect("memory:").await?; // across machines: "redis://localhost"
+/// let guard = client.lock("orders/42").lock().await?;
+/// guard.unlock().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    alive: Arc<Alive>,
+}
+
+impl Client {
+    /// Connects now: a bad address, password or right shows here.
+    ///
+    /// | address | who can share a lock |
+    /// |---|---|
+    /// | `memory:` | tasks and threads that use this client |
+    /// | `memory:NAME` | all clients of this process with that name |
+    /// | `redis://[user:password@]host[:port][/database]` | machines; also Valkey |
+    /// | `rediss://…` | the same over TLS (feature `tls`) |
+    /// | `unix:PATH` | a server's Unix socket |
+    ///
+    /// # Errors
+    /// `Invalid` for a bad address, `Unreachable`, `Refused` for a wrong password or a server that is too old.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
+        let builder = Client::builder().url(url);
+        builder.connect().await
+    }
+
+    /// A private space inside this process; cannot fail. For tests, with the same scripts as on a server.
+    ///
+    /// In a `tokio` test with paused time it follows that time, decided at the first call; pausing later is not
+    /// followed.
+    #[cfg(feature = "embedded")]
+    pub fn memory() -> Client {
+        let engine = crate::engine::embedded::MemoryEngine::open(None);
+        Client::of(Core::new(engine, crate::options::Settings::default(), None))
+    }
+
+    /// Settings before connecting.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    pub(crate) fn of(core: Arc<Core>) -> Client {
+        Client {
+            alive: Alive::new(core),
+        }
+    }
+
+    /// The uuid in front of its owners' numbers, as the server shows them.
+    pub fn id(&self) -> &str {
+        &self.alive.core.id
+    }
+
+    /// A handle to the reentrant lock of that name.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.alive.clone(), name.as_ref())
+    }
+
+    /// Asks the server for a sign of life and gives the time it took; for health checks.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`, `Closed`.
+    pub fn ping(&self) -> impl Future<Output = Result<Duration>> + Send + use<> {
+        let alive = self.alive.clone();
+        async move {
+            let core = &alive.core;
+            core.check_open()?;
+            let keys = LockKeys::new("ferrolock_ping".into());
+            let begun = core.now();
+            core.ask(Lane::Commands, lock::kind_of(&keys)).await?;
+            Ok(core.now().since(begun))
+        }
+    }
+
+    /// Ends the client: turns waiters away, tells holders, and waits for them at most `limit`.
+    ///
+    /// New calls and waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed) at once, and every guard's token
+    /// fires. Holds stay good and are renewed while their holders finish; what is still held at the limit becomes
+    /// [`LostReason::ShutDown`](crate::LostReason::ShutDown) and is left to its lease, not released under running work.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the client stays closed to new calls and holds go on.
+    ///
+    /// # Errors
+    /// `Closed`, naming the locks that were left to their leases; `Invalid` for an absurd limit.
+    pub fn shutdown(&self, limit: Duration) -> impl Future<Output = Result<()>> + Send + use<> {
+        let alive = self.alive.clone();
+        async move {
+            check_wait("a limit", limit)?;
+            let core = &alive.core;
+            core.begin_closing();
+            core.shutdown(limit).await
+        }
+    }
+}
+
+impl Core {
+    async fn shutdown(self: &Arc<Self>, limit: Duration) -> Result<()> {
+        let ours = |hold: &Hold| Arc::ptr_eq(&hold.tenure.core, self);
+        self.keeper()
+            .holds(ours)
+            .iter()
+            .for_each(|hold| hold.warn());
+        let core = self.clone();
+        let until = self.now().after(limit);
+        let waited = self.runtime()?.spawn(async move {
+            tokio::select! {
+                () = core.quiet() => {}
+                () = core.sleep_until(until) => {}
+            }
+        });
+        // A runtime that has ended waits for nobody.
+        let _ = waited.await;
+        let left = self.keeper().lose_all(ours);
+        self.engine_closes_when_quiet();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<&str> = left.iter().map(|hold| &*hold.tenure.keys.lock).collect();
+        names.sort_unstable();
+        names.dedup();
+        Err(Error::closed(format!(
+            "the client was shut down; left to their leases: {}",
+            names.join(", ")
+        )))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.alive.core;
+        f.debug_struct("Client")
+            .field("address", &core.engine.address())
+            .field("id", &core.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,291 @@
+//! The task of a contended name: does what its [`driver`](super::driver) decides.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::attempt::{self, Attempted, attempt};
+use super::driver::{Cause, Driver, Late, Next};
+use super::{Request, enter_with, unreachable};
+use crate::coordination::desk::Seat;
+use crate::coordination::hold::Hold;
+use crate::coordination::wakes::NameEar;
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::{Boxed, Clock, Failure, Lane, Subscription, Tick};
+use crate::error::Error;
+use crate::figures;
+
+/// The task that does what the driver of a name decides.
+struct DriverTask {
+    core: Arc<Core>,
+    name: Arc<str>,
+    finished: bool,
+}
+
+/// What the task has under way besides sleeping.
+#[derive(Default)]
+struct UnderWay {
+    attempt: Option<(u64, Cause, Boxed<Attempted>)>,
+    listen: Option<Boxed<Result<Subscription, Failure>>>,
+    reconnect: Option<Boxed<()>>,
+    /// What the server last said instead of an answer.
+    trouble: Option<Failure>,
+}
+
+/// Runs until nobody waits for the name and its subscription has lingered long enough.
+pub(crate) async fn drive(core: Arc<Core>, name: Arc<str>) {
+    let mut task = DriverTask {
+        core,
+        name,
+        finished: false,
+    };
+    let mut under_way = UnderWay::default();
+    while let Some((next, news)) = task.next() {
+        match next {
+            Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
+            Next::Listen => task.begin_listening(&mut under_way),
+            Next::TimedOut(late) => late
+                .into_iter()
+                .for_each(|late| late.who.busy(late.waited, late.rest)),
+            Next::Unreachable(late) => task.tell_unreachable(late, &under_way),
+            Next::Sleep(until) => task.wait(&mut under_way, until, &news).await,
+            Next::Done => return,
+        }
+    }
+}
+
+impl DriverTask {
+    /// The driver's next step; `None` when there is nothing to drive any more.
+    fn next(&mut self) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
+        let core = self.core.clone();
+        let mut desk = unpoisoned(&core.desk);
+        let seat = desk.seat_if_any(&self.name)?;
+        let news = seat.news.clone();
+        let next = seat.driver.as_mut()?.next(self.core.now());
+        if matches!(next, Next::Done) || (self.core.is_closing() && matches!(next, Next::Sleep(_)))
+        {
+            let subscription = self.leave(seat);
+            desk.tidy(&self.name);
+            drop(desk);
+            drop(subscription);
+            return None;
+        }
+        Some((next, news))
+    }
+
+    fn leave(&mut self, seat: &mut Seat) -> Option<Subscription> {
+        self.finished = true;
+        seat.driver = None;
+        seat.driven = false;
+        seat.subscription.take()
+    }
+
+    fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
+        let mut desk = unpoisoned(&self.core.desk);
+        let Some(driver) = desk
+            .seat_if_any(&self.name)
+            .and_then(|seat| seat.driver.as_mut())
+        else {
+            return;
+        };
+        let Some(request) = driver.waiter(id).cloned() else {
+            return;
+        };
+        driver.sent(self.core.now());
+        drop(desk);
+        tracing::trace!(lock = %self.name, cause = cause.as_str(), "attempt");
+        let core = self.core.clone();
+        under_way.reconnect = None;
+        under_way.attempt = Some((
+            id,
+            cause,
+            Box::pin(async move {
+                // Nobody in particular waits for these: they do not crowd out the others.
+                let _permit = match cause {
+                    Cause::Arrival | Cause::Message | Cause::OwnRelease | Cause::LastChance => None,
+                    _ => core.reattempts.clone().acquire_owned().await.ok(),
+                };
+                attempt(&core, &request).await
+            }),
+        ));
+    }
+
+    fn begin_listening(&self, under_way: &mut UnderWay) {
+        let mut desk = unpoisoned(&self.core.desk);
+        let Some(request) = desk
+            .seat_if_any(&self.name)
+            .and_then(|seat| seat.driver.as_ref())
+            .and_then(Driver::any)
+            .cloned()
+        else {
+            return;
+        };
+        drop(desk);
+        let ear = NameEar::new(&self.core, self.name.clone());
+        under_way.listen = Some(self.core.engine.listen(request.keys.channel.clone(), ear));
+    }
+
+    fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
+        let failure = under_way
+            .trouble
+            .clone()
+            .or_else(|| self.core.engine.trouble());
+        for late in late {
+            late.who
+                .fail(unreachable(&self.core, failure.clone(), late.waited));
+        }
+    }
+
+    /// Sleeps until something ends, something is heard, or the time comes.
+    async fn wait(&mut self, under_way: &mut UnderWay, until: Tick, news: &Notify) {
+        let clock = self.core.clock();
+        let UnderWay {
+            attempt,
+            listen,
+            reconnect,
+            ..
+        } = under_way;
+        tokio::select! {
+            biased;
+            attempted = pending_or(attempt.as_mut().map(|(_, _, future)| future)) => {
+                let begun = attempt.take();
+                self.attempted(under_way, begun.map(|(id, cause, _)| (id, cause)), attempted);
+            }
+            listened = pending_or(listen.as_mut()) => {
+                *listen = None;
+                self.listened(listened);
+            }
+            () = pending_or(reconnect.as_mut()) => {
+                *reconnect = None;
+                self.with_driver(|driver, now| driver.reconnected(now));
+            }
+            () = news.notified() => {}
+            () = nap(&clock, until) => {}
+        }
+    }
+
+    fn attempted(
+        &self,
+        under_way: &mut UnderWay,
+        begun: Option<(u64, Cause)>,
+        attempted: Attempted,
+    ) {
+        let Some((id, cause)) = begun else { return };
+        match attempted {
+            Attempted::Granted(hold) => {
+                under_way.trouble = None;
+                self.granted(id, cause, hold);
+            }
+            Attempted::Busy(rest) => {
+                under_way.trouble = None;
+                self.with_driver(|driver, now| driver.found_busy(now, rest));
+            }
+            Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
+                under_way.trouble = Some(failure);
+                under_way.reconnect = Some(self.core.engine.ready(Lane::Commands));
+                self.with_driver(|driver, now| driver.failed(now));
+            }
+            Attempted::Failed(Failure::Refused { code, message }) if attempt::waits_out(&code) => {
+                under_way.trouble = Some(Failure::Refused { code, message });
+                self.with_driver(|driver, now| driver.failed(now));
+            }
+            Attempted::Failed(failure) => {
+                let all = self
+                    .with_driver(|driver, _| driver.refused())
+                    .unwrap_or_default();
+                all.iter()
+                    .for_each(|request| request.fail(failure.clone().into()));
+            }
+        }
+    }
+
+    fn granted(&self, id: u64, cause: Cause, hold: Arc<Hold>) {
+        let lease = hold.terms.lease;
+        let to = self
+            .with_driver(|driver, now| driver.granted(now, lease, id))
+            .flatten();
+        let Some((request, waited)) = to else {
+            return hold.give_back();
+        };
+        figures::granted(cause.as_str(), waited);
+        tracing::debug!(lock = %self.name, owner = %hold.tenure.id, cause = cause.as_str(), ?waited, "granted");
+        let tenure = hold.tenure.clone();
+        self.core.keeper().offer(hold, &request.slot);
+        enter_with(&tenure);
+    }
+
+    fn listened(&self, listened: Result<Subscription, Failure>) {
+        match listened {
+            Ok(subscription) => {
+                let mut desk = unpoisoned(&self.core.desk);
+                let Some(seat) = desk.seat_if_any(&self.name) else {
+                    return;
+                };
+                seat.subscription = Some(subscription);
+                if let Some(driver) = &mut seat.driver {
+                    driver.confirmed(self.core.now());
+                }
+            }
+            Err(failure) => {
+                self.core.say_blind(&failure);
+                self.with_driver(|driver, now| driver.not_listening(now));
+            }
+        }
+    }
+
+    fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
+        let now = self.core.now();
+        let mut desk = unpoisoned(&self.core.desk);
+        desk.seat_if_any(&self.name)?
+            .driver
+            .as_mut()
+            .map(|driver| f(driver, now))
+    }
+}
+
+impl Drop for DriverTask {
+    /// The runtime ended under those who wait.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let core = self.core.clone();
+        let mut desk = unpoisoned(&core.desk);
+        let Some(seat) = desk.seat_if_any(&self.name) else {
+            return;
+        };
+        let stranded = seat
+            .driver
+            .as_mut()
+            .map(|driver| driver.take(|_| true))
+            .unwrap_or_default();
+        let subscription = self.leave(seat);
+        desk.tidy(&self.name);
+        drop(desk);
+        drop(subscription);
+        for request in stranded {
+            request.fail(Error::closed(
+                "the runtime that this client was connected in has ended",
+            ));
+        }
+    }
+}
+
+/// A future that may not be there.
+async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
+    match future {
+        Some(future) => Pin::new(future).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Sleeps, also for less than the timer's grain of a millisecond.
+async fn nap(clock: &Clock, until: Tick) {
+    const GRAIN: Duration = Duration::from_micros(700);
+    while !clock.is_virtual() && until.since(clock.now()) < GRAIN && clock.now() < until {
+        tokio::task::yield_now().await;
+    }
+    clock.sleep_until(until).await;
+}

@@ -1,0 +1,252 @@
+use super::*;
+
+const RTT: Duration = Duration::from_micros(50);
+const LEASE: Duration = Duration::from_secs(30);
+
+fn at(ms: u64) -> Tick {
+    Tick::from_nanos(10_000_000_000 + ms * 1_000_000)
+}
+
+fn driver() -> Driver<&'static str> {
+    Driver::new(Duration::from_secs(30), 7)
+}
+
+/// The number of the waiter that an attempt is due for.
+fn attempt(driver: &mut Driver<&'static str>, now: Tick) -> (u64, Cause) {
+    match driver.next(now) {
+        Next::Attempt { id, cause } => {
+            driver.sent(now);
+            (id, cause)
+        }
+        other => panic!("no attempt but {other:?}"),
+    }
+}
+
+fn sleeps_until(driver: &mut Driver<&'static str>, now: Tick) -> Tick {
+    match driver.next(now) {
+        Next::Sleep(until) => until,
+        other => panic!("no sleep but {other:?}"),
+    }
+}
+
+/// A driver with one waiter that found it busy, listens, and sleeps.
+fn settled(rest: Rest) -> Driver<&'static str> {
+    let mut driver = driver();
+    driver.join(at(0), "a", None, Place::Back, RTT);
+    assert_eq!(attempt(&mut driver, at(0)).1, Cause::Arrival);
+    driver.found_busy(at(1), rest);
+    assert!(matches!(driver.next(at(1)), Next::Listen));
+    driver.confirmed(at(2));
+    assert_eq!(attempt(&mut driver, at(2)).1, Cause::Confirmed);
+    driver.found_busy(at(3), rest);
+    driver
+}
+
+#[test]
+fn a_free_lock_costs_one_attempt_and_no_subscription() {
+    let mut driver = driver();
+    let id = driver.join(at(0), "a", None, Place::Back, RTT);
+
+    assert_eq!(attempt(&mut driver, at(0)), (id, Cause::Arrival));
+    assert_eq!(
+        driver.granted(at(1), LEASE, id),
+        Some(("a", Duration::from_millis(1)))
+    );
+    assert!(matches!(driver.next(at(1)), Next::Done));
+}
+
+#[test]
+fn a_busy_lock_is_listened_to_before_the_waiter_sleeps() {
+    let mut driver = settled(Rest::NoExpiry);
+
+    let until = sleeps_until(&mut driver, at(3));
+
+    assert!(until > at(3) && until <= at(3_000));
+}
+
+#[test]
+fn a_message_while_an_attempt_is_under_way_makes_its_busy_stale() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.message(at(10), RTT);
+    attempt(&mut driver, at(12));
+
+    driver.message(at(13), RTT);
+    driver.found_busy(at(14), Rest::NoExpiry);
+
+    assert_eq!(attempt(&mut driver, at(14)).1, Cause::Message);
+}
+
+#[test]
+fn a_lease_that_ends_is_waited_for() {
+    let mut driver = settled(Rest::Left(Duration::from_millis(400)));
+
+    assert_eq!(sleeps_until(&mut driver, at(3)), at(404));
+    assert_eq!(attempt(&mut driver, at(404)).1, Cause::LeaseEnd);
+}
+
+#[test]
+fn without_any_message_the_lock_is_polled_ever_more_rarely_but_within_ten_seconds() {
+    let mut driver = settled(Rest::Left(Duration::from_secs(3600)));
+    let mut now = at(3);
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let until = sleeps_until(&mut driver, now);
+        pauses.push(until.since(now));
+        now = until;
+        assert_eq!(attempt(&mut driver, now).1, Cause::SafetyPoll);
+        driver.found_busy(now, Rest::Left(Duration::from_secs(3600)));
+    }
+
+    assert!(pauses[0] <= Duration::from_secs(2), "{pauses:?}");
+    assert!(
+        pauses[7] >= Duration::from_secs(7) && pauses[7] <= Duration::from_secs(10),
+        "{pauses:?}"
+    );
+}
+
+#[test]
+fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
+    let mut driver = settled(Rest::Left(Duration::from_secs(3600)));
+    for _ in 0..49 {
+        driver.join(at(4), "more", None, Place::Back, RTT);
+    }
+    let (mut now, mut attempts) = (at(4), 0);
+    while now < at(10_004) {
+        match driver.next(now) {
+            Next::Attempt { .. } => {
+                attempts += 1;
+                driver.sent(now);
+                driver.found_busy(now, Rest::Left(Duration::from_secs(3600)));
+            }
+            Next::Sleep(until) => now = until,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    assert!(attempts <= 20, "{attempts}");
+}
+
+#[test]
+fn who_gives_up_asks_once_more_and_then_hears_busy() {
+    let mut driver = driver();
+    driver.join(at(0), "a", Some(at(500)), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.found_busy(at(1), Rest::NoExpiry);
+    assert!(matches!(driver.next(at(1)), Next::Listen));
+    driver.confirmed(at(2));
+    attempt(&mut driver, at(2));
+    driver.found_busy(at(3), Rest::NoExpiry);
+
+    assert_eq!(sleeps_until(&mut driver, at(3)), at(500));
+    assert_eq!(attempt(&mut driver, at(500)).1, Cause::LastChance);
+    driver.found_busy(at(501), Rest::NoExpiry);
+    assert!(matches!(driver.next(at(501)), Next::TimedOut(late) if late[0].who == "a"));
+}
+
+#[test]
+fn a_waiter_whose_last_attempt_is_not_answered_hears_unreachable_and_not_busy() {
+    let mut driver = driver();
+    driver.join(at(0), "a", Some(at(500)), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+
+    assert_eq!(sleeps_until(&mut driver, at(1)), at(580));
+    assert!(matches!(driver.next(at(580)), Next::Unreachable(late) if late.len() == 1));
+}
+
+#[test]
+fn a_call_without_limit_does_not_wait_for_a_silent_server_for_ever() {
+    let mut driver = driver();
+    driver.join(at(0), "a", None, Place::Back, RTT);
+    attempt(&mut driver, at(0));
+
+    assert_eq!(sleeps_until(&mut driver, at(1)), at(30_000));
+    assert!(matches!(driver.next(at(30_000)), Next::Unreachable(_)));
+}
+
+#[test]
+fn an_attempt_is_never_sent_beside_a_release_of_ours() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.release_begins(at(10));
+    driver.message(at(11), RTT);
+
+    assert!(matches!(driver.next(at(20)), Next::Sleep(_)));
+    driver.release_ended(at(21), Some(1), RTT);
+    assert!(matches!(driver.next(at(21)), Next::Attempt { .. }));
+}
+
+#[test]
+fn who_released_last_lets_others_go_first() {
+    let mut waited = 0;
+    for seed in 0..100 {
+        let mut driver: Driver<&str> = Driver::new(Duration::from_secs(30), seed);
+        driver.join(at(0), "a", None, Place::Back, RTT);
+        driver.sent(at(0));
+        driver.found_busy(at(1), Rest::NoExpiry);
+        driver.next(at(1));
+        driver.confirmed(at(2));
+        driver.sent(at(2));
+        driver.found_busy(at(3), Rest::NoExpiry);
+        driver.release_begins(at(10));
+        driver.release_ended(at(11), Some(5), Duration::from_millis(1));
+        if matches!(driver.next(at(11)), Next::Sleep(_)) {
+            waited += 1;
+        }
+        assert!(matches!(driver.next(at(13)), Next::Attempt { .. }));
+    }
+
+    assert!(waited > 90, "{waited}");
+}
+
+#[test]
+fn a_grant_for_somebody_who_has_gone_is_nobodys() {
+    let mut driver = driver();
+    let id = driver.join(at(0), "a", None, Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.leave(id);
+
+    assert_eq!(driver.granted(at(1), LEASE, id), None);
+}
+
+#[test]
+fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
+    let mut driver = driver();
+    driver.join(at(0), "a", None, Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.found_busy(at(1), Rest::NoExpiry);
+    assert!(matches!(driver.next(at(1)), Next::Listen));
+    driver.not_listening(at(2));
+    let mut now = at(2);
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let until = sleeps_until(&mut driver, now);
+        pauses.push(until.since(now));
+        now = until;
+        attempt(&mut driver, now);
+        driver.found_busy(now, Rest::NoExpiry);
+    }
+
+    assert!(pauses[0] <= Duration::from_millis(25), "{pauses:?}");
+    assert!(
+        pauses[8] >= Duration::from_millis(700) && pauses[8] <= Duration::from_secs(1),
+        "{pauses:?}"
+    );
+}
+
+#[test]
+fn who_was_not_there_for_an_offer_comes_back_to_the_front() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.join(at(5), "b", None, Place::Back, RTT);
+    let first = driver.join(at(6), "c", None, Place::Front, RTT);
+    driver.message(at(7), RTT);
+
+    assert_eq!(attempt(&mut driver, at(20)).0, first);
+}
+
+#[test]
+fn a_subscription_lingers_after_the_last_waiter() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.take(|_| true);
+
+    assert_eq!(sleeps_until(&mut driver, at(10)), at(5_010));
+    assert!(matches!(driver.next(at(5_010)), Next::Done));
+}

@@ -1,0 +1,73 @@
+//! One attempt, for a caller that does not wait.
+
+use std::sync::Arc;
+
+use super::attempt::{Attempted, attempt};
+use super::reenter::reenter;
+use super::{Request, Stranded, enter_with, unreachable};
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::{Failure, Lane};
+use crate::figures;
+use crate::options::Reentry;
+
+/// Makes it, within the time that a command may take.
+pub(crate) async fn attempt_once(core: Arc<Core>, request: Arc<Request>) {
+    let stranded = Stranded { request: &request };
+    let begun = core.now();
+    let limit = begun.after(core.settings.command_limit);
+    let mut work = std::pin::pin!(attempt_until_sent(&core, &request));
+    let attempted = tokio::select! {
+        biased;
+        attempted = &mut work => attempted,
+        () = core.sleep_until(limit) => {
+            request.fail(unreachable(&core, core.engine.trouble(), core.settings.command_limit));
+            // A grant may still come, and is given back then.
+            work.await
+        }
+    };
+    match attempted {
+        Attempted::Granted(hold) => {
+            figures::granted("arrival", core.now().since(begun));
+            let tenure = hold.tenure.clone();
+            core.keeper().offer(hold, &request.slot);
+            enter_with(&tenure);
+        }
+        Attempted::Busy(rest) => {
+            let inside = unpoisoned(&core.desk).live_tenure(&request.keys.lock, &request.owner);
+            match inside {
+                // The owner came in on another way meanwhile.
+                Some(tenure) if request.reentry == Reentry::Enters => {
+                    reenter(tenure, request.clone()).await
+                }
+                _ => request.busy(core.now().since(begun), Some(rest)),
+            }
+        }
+        Attempted::Failed(failure) => request.fail(failure.into()),
+    }
+    drop(stranded);
+}
+
+/// Waits for our own releases of the name, then for a connection, then attempts.
+async fn attempt_until_sent(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
+    loop {
+        let news = unpoisoned(&core.desk)
+            .seat_if_any(&request.keys.lock)
+            .filter(|seat| seat.releases() > 0)
+            .map(|seat| seat.news.clone());
+        if let Some(news) = news {
+            let mut told = std::pin::pin!(news.notified());
+            told.as_mut().enable();
+            let still = unpoisoned(&core.desk)
+                .seat_if_any(&request.keys.lock)
+                .is_some_and(|seat| seat.releases() > 0);
+            if still {
+                told.await;
+            }
+            continue;
+        }
+        match attempt(core, request).await {
+            Attempted::Failed(Failure::NotSent(_)) => core.engine.ready(Lane::Commands).await,
+            other => return other,
+        }
+    }
+}
