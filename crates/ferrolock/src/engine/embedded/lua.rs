@@ -117,8 +117,8 @@ impl Interpreter {
     /// Makes the state fit for the next run and names the failure.
     fn recover(&self, error: &mlua::Error) -> Failure {
         let failure = failure(error);
-        if error.downcast_ref::<TooManySteps>().is_some() {
-            // It was set for the last time a moment ago, with the memory that takes.
+        if self.steps.load(Ordering::Relaxed) > STEPS_MAX {
+            // Outside a run there is no limit of memory that could refuse it.
             let _ = self.count_steps();
         }
         // A collection that fails leaves the rubbish to the next one.
