@@ -26,7 +26,7 @@ const STEPS_MAX: u32 = 10_000_000;
 const STEPS_COUNTED: u32 = 10_000;
 /// How much memory the Lua state may take while a script runs, in bytes.
 ///
-/// Only then: under a limit every value that we hand over costs a protected call, which doubles the time of a script.
+/// Only then: under a limit every value that we hand over costs a protected call, which nearly doubles the time of a script.
 const MEMORY_MAX: usize = 64 << 20;
 
 /// A Lua state with the scripts it knows.
