@@ -1,1 +1,437 @@
-//! An engine that lies.
+//! An engine that lies, for tests of everything above the seam.
+//!
+//! It wraps any engine and does to its calls and messages what networks, proxies and servers do: on a test's order,
+//! or by a seed. Times are those of the wrapped engine's clock, so in paused time nothing takes time.
+
+mod plot;
+#[cfg(feature = "embedded")]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Boxed, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick};
+use crate::protocol::script::{Arg, Call, Value};
+use plot::Plot;
+pub(crate) use plot::{Match, Reach, Silence};
+
+/// What happens to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// There was no connection.
+    NotSent,
+    /// It does not run; its sender cannot know.
+    DropCall,
+    /// It runs; its sender cannot know.
+    DropReply,
+    /// Its sender cannot know; it runs after that time.
+    Late(Duration),
+    /// It runs after that time, also if nobody waits any more.
+    DelayCall(Duration),
+    /// It runs; the reply comes after that time.
+    DelayReply(Duration),
+    /// It runs at [`Lying::release`], also if nobody waits any more.
+    Hang,
+    /// It runs; the reply comes at [`Lying::release`].
+    HangReply,
+    /// It runs twice and gives the second reply.
+    Repeat,
+    /// The server's error with that code: it does not run.
+    Refuse(&'static str),
+    /// The server loses all data, then it runs.
+    Forget,
+}
+
+/// A call as it was handed over.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) at: Tick,
+    pub(crate) lane: Lane,
+    pub(crate) script: &'static str,
+    pub(crate) keys: Vec<Arc<str>>,
+    pub(crate) args: Vec<Arg>,
+    pub(crate) lie: Option<Lie>,
+}
+
+/// The engine that lies.
+pub(crate) struct Lying {
+    stage: Arc<Stage>,
+}
+
+impl Lying {
+    /// Wraps an engine; honest until told otherwise.
+    pub(crate) fn new(inner: Arc<dyn Engine>) -> Arc<Self> {
+        Self::with_forget(inner, || panic!("this engine cannot forget"))
+    }
+
+    /// Wraps an engine whose data `forget` erases.
+    pub(crate) fn with_forget(
+        inner: Arc<dyn Engine>,
+        forget: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let stage = Arc::new(Stage {
+            inner,
+            forget: Box::new(forget),
+            plot: Mutex::default(),
+            gate: watch::Sender::new(Gate::Open),
+            count: watch::Sender::new(0),
+        });
+        Arc::new(Self { stage })
+    }
+
+    /// Wraps a memory engine.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn over_memory(inner: Arc<super::embedded::MemoryEngine>) -> Arc<Self> {
+        Self::with_forget(inner.clone(), move || inner.flush())
+    }
+
+    /// Lies about the next call.
+    pub(crate) fn next(&self, lie: Lie) {
+        self.next_of(Match::any(), lie);
+    }
+
+    /// Lies about the next call that matches; orders for the same calls are used up in turn.
+    pub(crate) fn next_of(&self, which: Match, lie: Lie) {
+        self.stage.plot().add_rule(which, lie, Some(1));
+    }
+
+    /// Lies about every call that matches, after the orders for single ones.
+    pub(crate) fn always(&self, which: Match, lie: Lie) {
+        self.stage.plot().add_rule(which, lie, None);
+    }
+
+    /// Lies about so many of a thousand calls, and drops as many messages, by a seed. Only such lies as a network or
+    /// a busy server tells: no call runs twice and no data is lost.
+    pub(crate) fn random(&self, seed: u64, per_mille: u32) {
+        self.stage.plot().set_random(seed, per_mille);
+    }
+
+    /// Forgets all orders for calls and messages. Partitions stay.
+    pub(crate) fn honest(&self) {
+        self.stage.plot().clear();
+    }
+
+    /// Lets all calls go on that hang now.
+    pub(crate) fn release(&self) {
+        self.stage.gate.send_replace(Gate::Open);
+    }
+
+    /// Ends all calls that hang now: those that have not run never will.
+    pub(crate) fn lose_hanging(&self) {
+        self.stage.gate.send_replace(Gate::Lost);
+    }
+
+    /// How many calls hang now.
+    pub(crate) fn hanging(&self) -> usize {
+        self.stage.plot().hanging
+    }
+
+    /// Cuts lanes off until [`Lying::heal`]; cutting all takes the subscriptions along.
+    pub(crate) fn partition(&self, reach: Reach, silence: Silence) {
+        self.stage.plot().cut(reach, silence);
+    }
+
+    /// Ends all partitions: what hangs goes on, and subscriptions that were cut have a gap.
+    pub(crate) fn heal(&self) {
+        let gapped = self.stage.plot().heal();
+        self.release();
+        for ear in gapped.iter().filter_map(Weak::upgrade) {
+            ear.ear.hear(Signal::Gap);
+        }
+    }
+
+    /// Interrupts all subscriptions until [`Lying::heal`].
+    pub(crate) fn cut_subscriptions(&self) {
+        self.stage.plot().cut_subscriptions();
+    }
+
+    /// Loses the next messages, so many, without a gap.
+    pub(crate) fn drop_messages(&self, count: u32) {
+        self.stage.plot().drop_messages(count);
+    }
+
+    /// Refuses the next subscription with that code.
+    pub(crate) fn refuse_listen(&self, code: &'static str) {
+        self.stage.plot().refuse_listen(code);
+    }
+
+    /// The server loses all data.
+    pub(crate) fn forget(&self) {
+        (self.stage.forget)();
+    }
+
+    /// Every call that was handed over, in order.
+    pub(crate) fn log(&self) -> Vec<Seen> {
+        self.stage.plot().log.clone()
+    }
+
+    /// The calls of one script.
+    pub(crate) fn log_of(&self, script: &str) -> Vec<Seen> {
+        let mut log = self.log();
+        log.retain(|seen| seen.script == script);
+        log
+    }
+
+    /// Waits until so many calls of a script were handed over.
+    pub(crate) async fn seen(&self, script: &str, times: usize) {
+        let mut count = self.stage.count.subscribe();
+        let enough = |_: &usize| self.log_of(script).len() >= times;
+        // The sender lives as long as this engine.
+        let _ = count.wait_for(enough).await;
+    }
+}
+
+impl Engine for Lying {
+    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>> {
+        let stage = self.stage.clone();
+        Box::pin(async move {
+            let lie = stage.see(lane, &call);
+            stage.perform(lie, lane, call).await
+        })
+    }
+
+    fn ready(&self, lane: Lane) -> Boxed<()> {
+        let stage = self.stage.clone();
+        Box::pin(async move {
+            stage.connected(Some(lane)).await;
+            stage.inner.ready(lane).await;
+        })
+    }
+
+    fn trouble(&self) -> Option<Failure> {
+        if self.stage.plot().is_anything_cut() {
+            return Some(not_sent());
+        }
+        self.stage.inner.trouble()
+    }
+
+    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+        let stage = self.stage.clone();
+        Box::pin(async move {
+            stage.connected(None).await;
+            if let Some(code) = stage.plot().take_listen_refusal() {
+                return Err(refused(code));
+            }
+            let ear = Arc::new(Muffled {
+                stage: Arc::downgrade(&stage),
+                ear,
+            });
+            stage.plot().ears.push(Arc::downgrade(&ear));
+            stage.inner.listen(channel, ear).await
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        self.stage.inner.clock()
+    }
+
+    fn address(&self) -> &str {
+        self.stage.inner.address()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.stage.inner.round_trip()
+    }
+
+    fn close(&self) {
+        self.stage.inner.close();
+        self.lose_hanging();
+    }
+}
+
+impl fmt::Debug for Lying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lying").field(&self.stage.inner).finish()
+    }
+}
+
+/// What the calls share.
+struct Stage {
+    inner: Arc<dyn Engine>,
+    forget: Box<dyn Fn() + Send + Sync>,
+    plot: Mutex<Plot>,
+    gate: watch::Sender<Gate>,
+    /// How many calls were seen.
+    count: watch::Sender<usize>,
+}
+
+/// What was last decided about the calls that hang.
+#[derive(Clone, Copy)]
+enum Gate {
+    Open,
+    Lost,
+}
+
+impl Stage {
+    fn plot(&self) -> MutexGuard<'_, Plot> {
+        self.plot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a call down and decides what happens to it.
+    fn see(&self, lane: Lane, call: &Call) -> Option<Lie> {
+        let at = self.inner.clock().now();
+        let mut plot = self.plot();
+        let lie = plot.decide(lane, call.script.name);
+        plot.log.push(Seen {
+            at,
+            lane,
+            script: call.script.name,
+            keys: call.keys.clone(),
+            args: call.args.clone(),
+            lie: lie.clone(),
+        });
+        let count = plot.log.len();
+        drop(plot);
+        self.count.send_replace(count);
+        lie
+    }
+
+    async fn perform(
+        self: Arc<Self>,
+        lie: Option<Lie>,
+        lane: Lane,
+        call: Call,
+    ) -> Result<Value, Failure> {
+        match lie {
+            None => self.inner.call(lane, call).await,
+            Some(Lie::NotSent) => Err(not_sent()),
+            Some(Lie::DropCall) => Err(unknown()),
+            Some(Lie::DropReply) => {
+                drop(self.inner.call(lane, call).await);
+                Err(unknown())
+            }
+            Some(Lie::Late(time)) => {
+                tokio::spawn(self.after(time, lane, call));
+                Err(unknown())
+            }
+            Some(Lie::DelayCall(time)) => in_background(self.after(time, lane, call)).await,
+            Some(Lie::DelayReply(time)) => {
+                let reply = self.inner.call(lane, call).await;
+                self.pass(time).await;
+                reply
+            }
+            Some(Lie::Hang) => {
+                let hang = self.hang();
+                in_background(async move {
+                    hang.end().await?;
+                    self.inner.call(lane, call).await
+                })
+                .await
+            }
+            Some(Lie::HangReply) => {
+                let hang = self.hang();
+                let reply = self.inner.call(lane, call).await;
+                hang.end().await?;
+                reply
+            }
+            Some(Lie::Repeat) => {
+                drop(self.inner.call(lane, call.clone()).await);
+                self.inner.call(lane, call).await
+            }
+            Some(Lie::Refuse(code)) => Err(refused(code)),
+            Some(Lie::Forget) => {
+                (self.forget)();
+                self.inner.call(lane, call).await
+            }
+        }
+    }
+
+    async fn after(
+        self: Arc<Self>,
+        time: Duration,
+        lane: Lane,
+        call: Call,
+    ) -> Result<Value, Failure> {
+        self.pass(time).await;
+        self.inner.call(lane, call).await
+    }
+
+    async fn pass(&self, time: Duration) {
+        let clock = self.inner.clock();
+        clock.sleep_until(clock.now().after(time)).await;
+    }
+
+    /// Hangs from now on.
+    fn hang(self: &Arc<Self>) -> Hanging {
+        self.plot().hanging += 1;
+        Hanging {
+            gate: self.gate.subscribe(),
+            stage: self.clone(),
+        }
+    }
+
+    /// Waits until there is a connection: of a lane, or for subscriptions.
+    async fn connected(&self, lane: Option<Lane>) {
+        let mut gate = self.gate.subscribe();
+        while self.plot().is_disconnected(lane) {
+            // The sender lives in `self`.
+            let _ = gate.changed().await;
+        }
+    }
+}
+
+/// A call that hangs.
+struct Hanging {
+    gate: watch::Receiver<Gate>,
+    stage: Arc<Stage>,
+}
+
+impl Hanging {
+    async fn end(mut self) -> Result<(), Failure> {
+        let _ = self.gate.changed().await;
+        match *self.gate.borrow() {
+            Gate::Open => Ok(()),
+            Gate::Lost => Err(unknown()),
+        }
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.stage.plot().hanging -= 1;
+    }
+}
+
+/// An ear that misses what the plot says.
+struct Muffled {
+    stage: Weak<Stage>,
+    ear: Arc<dyn Ear>,
+}
+
+impl Ear for Muffled {
+    fn hear(&self, signal: Signal) {
+        let passes = match self.stage.upgrade() {
+            Some(stage) => stage.plot().lets_message_pass(),
+            None => true,
+        };
+        if passes {
+            self.ear.hear(signal);
+        }
+    }
+}
+
+/// Runs to its end even if nobody waits for it: what was handed over is the engine's.
+async fn in_background(
+    work: impl Future<Output = Result<Value, Failure>> + Send + 'static,
+) -> Result<Value, Failure> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(unknown()))
+}
+
+fn not_sent() -> Failure {
+    Failure::NotSent("there is no connection".to_owned())
+}
+
+fn unknown() -> Failure {
+    Failure::Unknown("the connection was lost".to_owned())
+}
+
+fn refused(code: &str) -> Failure {
+    Failure::Refused {
+        code: code.to_owned(),
+        message: "refused by order of the test".to_owned(),
+    }
+}

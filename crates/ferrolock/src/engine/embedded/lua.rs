@@ -24,7 +24,9 @@ use crate::protocol::script::{Call, Script, Value};
 const STEPS_MAX: u32 = 10_000_000;
 /// After how many instructions they are counted.
 const STEPS_COUNTED: u32 = 10_000;
-/// How much memory the Lua state may take, in bytes.
+/// How much memory the Lua state may take while a script runs, in bytes.
+///
+/// Only then: under a limit every value that we hand over costs a protected call, which nearly doubles the time of a script.
 const MEMORY_MAX: usize = 64 << 20;
 
 /// A Lua state with the scripts it knows.
@@ -59,7 +61,6 @@ impl Interpreter {
             .set_name("@sandbox")
             .call::<(Table, Table)>(functions)?;
         lua.set_app_data(Host::default());
-        lua.set_memory_limit(MEMORY_MAX)?;
         let interpreter = Self {
             lua,
             compiled: HashMap::new(),
@@ -86,7 +87,8 @@ impl Interpreter {
         self.globals.raw_set("KEYS", keys)?;
         self.globals.raw_set("ARGV", args)?;
         self.steps.store(0, Ordering::Relaxed);
-        convert::value(function.call(())?)
+        let value = with_memory_limit(&self.lua, MEMORY_MAX, || function.call(()))?;
+        convert::value(value)
     }
 
     fn function(&mut self, script: &'static Script) -> mlua::Result<Function> {
@@ -115,8 +117,8 @@ impl Interpreter {
     /// Makes the state fit for the next run and names the failure.
     fn recover(&self, error: &mlua::Error) -> Failure {
         let failure = failure(error);
-        if error.downcast_ref::<TooManySteps>().is_some() {
-            // It was set for the last time a moment ago, with the memory that takes.
+        if self.steps.load(Ordering::Relaxed) > STEPS_MAX {
+            // Outside a run there is no limit of memory that could refuse it.
             let _ = self.count_steps();
         }
         // A collection that fails leaves the rubbish to the next one.
@@ -153,12 +155,12 @@ fn engine_functions(lua: &Lua) -> mlua::Result<Table> {
     let functions = lua.create_table()?;
     let call = lua.create_function(|lua, words: MultiValue| match command(lua, &words)? {
         Reply::Error(text) => Err(mlua::Error::external(Raised(text))),
-        reply => convert::reply(lua, reply),
+        reply => hand_over(lua, reply),
     })?;
     functions.raw_set("call", call)?;
     let pcall = lua.create_function(|lua, words: MultiValue| {
         let reply = command(lua, &words)?;
-        convert::reply(lua, reply)
+        hand_over(lua, reply)
     })?;
     functions.raw_set("pcall", pcall)?;
     let raise = lua.create_function(|_, problem: Table| {
@@ -195,6 +197,26 @@ fn command(lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
         }
     }
     Ok(commands::execute(server, args))
+}
+
+/// Gives a reply to the script. What it takes counts from the script's next allocation on.
+fn hand_over(lua: &Lua, reply: Reply) -> mlua::Result<mlua::Value> {
+    match reply {
+        Reply::Nil | Reply::Int(_) => convert::reply(lua, reply),
+        _ => with_memory_limit(lua, 0, || convert::reply(lua, reply)),
+    }
+}
+
+/// Runs `inner` under a limit (0: none) and puts the one before it back.
+fn with_memory_limit<R>(
+    lua: &Lua,
+    limit: usize,
+    inner: impl FnOnce() -> mlua::Result<R>,
+) -> mlua::Result<R> {
+    let before = lua.set_memory_limit(limit)?;
+    let result = inner();
+    lua.set_memory_limit(before)?;
+    result
 }
 
 /// An error reply on its way through the script.
