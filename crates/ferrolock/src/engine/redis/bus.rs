@@ -197,7 +197,14 @@ impl Worker {
             served = live.generation;
             self.desk.cut.store(false, Ordering::Release);
             self.desk.lock().begin(served);
-            self.serve(&live).await;
+            let gone = |state: &State| match state {
+                State::Up(live) => live.generation != served,
+                State::Idle | State::Down(_) | State::Over(_) => true,
+            };
+            tokio::select! {
+                () = self.serve(&live) => {}
+                _ = states.wait_for(gone) => {}
+            }
         }
     }
 
