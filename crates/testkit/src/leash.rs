@@ -3,19 +3,21 @@
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Becomes the program, after leaving a watcher behind in the same process group.
 ///
 /// The watcher's input is a pipe whose other end only we hold: when we are gone, even by `kill -9`, its
-/// `cat` ends and the watcher kills the group, itself included. Because it kills its own group, no
-/// reused process id can be hit.
-const WATCHED: &str = r#"exec 3<&0
-(cat <&3 >/dev/null; kill -9 0) &
+/// `cat` ends; the watcher removes the program's folder and kills the group, itself included. Because it
+/// kills its own group, no reused process id can be hit. It ignores hang-ups: the system sends one to a
+/// group with a stopped process when we end.
+const WATCHED: &str = r#"folder=$1; shift
+exec 3<&0
+(trap '' HUP INT TERM; cat <&3 >/dev/null; rm -rf -- "$folder"; kill -9 0) &
 exec "$@" 3<&- </dev/null"#;
 
 /// A running process and the watcher that ends it.
@@ -25,16 +27,16 @@ pub(crate) struct Leash {
 }
 
 impl Leash {
-    /// Starts `program`, whose output goes to `log`.
-    pub(crate) fn start(program: &OsStr, args: &[&OsStr], log: File) -> io::Result<Self> {
+    /// Starts `program`, which lives in `folder` and whose output goes to `log`.
+    pub(crate) fn start(
+        folder: &Path,
+        program: &Path,
+        argument: &Path,
+        log: File,
+    ) -> io::Result<Self> {
         let child = Command::new("sh")
-            .args([
-                OsStr::new("-c"),
-                OsStr::new(WATCHED),
-                OsStr::new("sh"),
-                program,
-            ])
-            .args(args)
+            .args(["-c", WATCHED, "sh"])
+            .args([folder, program, argument])
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -25,11 +25,12 @@ use builder::Settings;
 /// The tests' own look at it goes through a socket in its directory, so it works with every transport,
 /// password and right. It is made of ordinary commands: they appear in `MONITOR` and in the statistics.
 pub struct Server {
-    settings: Settings,
+    // Before the folder: fields are dropped in this order.
+    process: Mutex<Option<Leash>>,
     folder: tempfile::TempDir,
+    settings: Settings,
     certificates: Option<Certificates>,
     port: Option<u16>,
-    process: Mutex<Option<Leash>>,
 }
 
 impl Server {

@@ -6,7 +6,7 @@
 )]
 
 use std::time::Duration;
-use testkit::{Connection, Counter, Kind, LIMIT, Reply, Server, Value, eventually, servers};
+use testkit::{Connection, Counter, LIMIT, Reply, Server, Value, eventually, servers};
 
 #[test]
 fn a_server_answers_on_its_port_and_on_its_socket() {
@@ -118,31 +118,6 @@ fn a_wrong_setting_fails_with_the_servers_own_words() {
         panic!("did not start: there is none");
     };
     Server::builder(kind).config("no-such-setting 1").start();
-}
-
-#[test]
-fn a_server_with_tls_shows_its_certificate_and_refuses_plain_text() {
-    if !servers().contains(&Kind::Redis) {
-        return;
-    }
-    let server = Server::builder(Kind::Redis).tls().start();
-    let mut plain = Connection::open(&testkit::Address::Tcp(server.address())).unwrap();
-
-    assert!(plain.try_command(&["PING"]).is_err());
-    assert_eq!(server.command(&["PING"]), "PONG".into());
-    assert!(server.url().starts_with("rediss://127.0.0.1:"));
-    for file in [
-        server.certificates().ca(),
-        server.certificates().server(),
-        server.certificates().client(),
-        server.certificates().client_key(),
-    ] {
-        assert!(
-            std::fs::read_to_string(file)
-                .unwrap()
-                .starts_with("-----BEGIN")
-        );
-    }
 }
 
 #[test]

@@ -153,8 +153,7 @@ fn spawn(settings: &Settings, folder: &Path) -> Leash {
         .available()
         .unwrap_or_else(|| panic!("no {name} server found"));
     let log = File::create(log_in(folder)).expect("a log file");
-    let configuration = configuration_in(folder);
-    Leash::start(program.as_os_str(), &[configuration.as_os_str()], log)
+    Leash::start(folder, &program, &configuration_in(folder), log)
         .unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 
