@@ -54,7 +54,8 @@ impl Kind {
     #[track_caller]
     pub fn available(self) -> Option<PathBuf> {
         let variable = self.variable();
-        if let Some(named) = env::var_os(variable).map(PathBuf::from) {
+        let named = env::var_os(variable).filter(|path| !path.is_empty());
+        if let Some(named) = named.map(PathBuf::from) {
             assert!(named.is_file(), "{variable} names no file: {named:?}");
             return Some(named);
         }

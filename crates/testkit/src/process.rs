@@ -147,9 +147,12 @@ fn listen(output: ChildStdout, chatter: Arc<Mutex<Vec<String>>>) -> Receiver<Str
 }
 
 /// The role this process was started for; `None` in the tests' main process.
+///
+/// From this call on the process ends with its parent, whatever it is doing.
 pub fn role() -> Option<Role> {
     let name = env::var(ROLE).ok()?;
     let args = env::var(ARGS).expect("given together with the role");
+    parents_lines();
     Some(Role {
         name,
         args: serde_json::from_str(&args).expect("a list of strings"),
@@ -183,7 +186,7 @@ impl Role {
             .expect("the parent listens");
     }
 
-    /// The next line the parent says, waited for without limit: when the parent is gone, so is this process.
+    /// The next line the parent says, waited for without limit.
     pub fn hear(&self) -> String {
         parents_lines()
             .lock()

@@ -25,13 +25,23 @@ fn echo() {
     }
 }
 
+/// Never listens.
+#[test]
+fn deaf() {
+    let Some(role) = process::role() else { return };
+    role.say("here");
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Starts a server and another helper, tells where they are, and waits for its death.
 #[test]
 fn landlord() {
     let Some(role) = process::role() else { return };
     let kind = servers()[0];
     let server = Server::start(kind);
-    let mut tenant = Child::again("echo", &[]);
+    let mut tenant = Child::again("deaf", &[]);
     tenant.hear(LIMIT);
     if role.args() == ["frozen"] {
         server.stop_signal();
