@@ -1,1 +1,46 @@
 //! Servers, faults and harnesses for the tests of this workspace.
+//!
+//! * [`Server`] starts a real Redis or Valkey; [`servers`] says which of them are here.
+//! * [`Proxy`] stands between a client and a server and breaks the network on demand.
+//! * [`StubServer`] plays a server that is not what it should be.
+//! * [`process::Child`] is the test binary started again, to be stopped and killed.
+//! * [`polling`] drops futures half-way; [`wait`] waits for what must come true.
+//! * [`Counter`] shows broken exclusion; [`fixtures`] holds what the real Redisson did.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "test code: a failure ends the test, and real servers live in real time"
+)]
+
+mod certificates;
+mod connection;
+mod counter;
+pub mod fixtures;
+mod frames;
+mod keyspace;
+mod kind;
+mod leash;
+mod monitor;
+pub mod polling;
+pub mod process;
+mod proxy;
+mod resp;
+mod server;
+mod stub;
+pub mod wait;
+
+pub use certificates::Certificates;
+pub use connection::{Address, Connection};
+pub use counter::Counter;
+pub use keyspace::{Entry, Value};
+pub use kind::{Kind, servers};
+pub use monitor::Monitor;
+pub use polling::{DropOutcome, drop_after_polls, poll_once};
+pub use proxy::Proxy;
+pub use resp::Reply;
+pub use server::{Builder, Server};
+pub use stub::{Answer, StubServer};
+pub use wait::{LIMIT, eventually, eventually_async};

@@ -1,0 +1,132 @@
+//! Which servers there are, and where their programs lie.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+/// A make of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+}
+
+/// The servers that tests can run on here.
+///
+/// A missing one is named on the standard error output, once and past the capture of test output. It
+/// panics where nothing may be skipped: with `CI=true` or `FERROLOCK_REQUIRE_SERVERS=1`.
+#[track_caller]
+pub fn servers() -> Vec<Kind> {
+    static SAID: Once = Once::new();
+    let (present, missing): (Vec<_>, Vec<_>) = Kind::ALL
+        .into_iter()
+        .partition(|kind| kind.available().is_some());
+    let complaint: String = missing.into_iter().map(Kind::missing).collect();
+    assert!(
+        complaint.is_empty() || !is_required(|name| env::var(name).ok()),
+        "{complaint}"
+    );
+    SAID.call_once(|| {
+        // The macros' output is captured and not shown when the test passes.
+        let _ = std::io::stderr().write_all(complaint.as_bytes());
+    });
+    present
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
+
+    /// `redis` or `valkey`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Valkey => "valkey",
+        }
+    }
+
+    /// The server's program, if it is on this machine.
+    ///
+    /// Looked for in the environment (`FERROLOCK_REDIS_SERVER`, `FERROLOCK_VALKEY_SERVER`), then, Valkey only,
+    /// in the workspace's `.servers`, then on the `PATH`. Panics when the environment names no file.
+    #[track_caller]
+    pub fn available(self) -> Option<PathBuf> {
+        let variable = self.variable();
+        let named = env::var_os(variable).filter(|path| !path.is_empty());
+        if let Some(named) = named.map(PathBuf::from) {
+            assert!(named.is_file(), "{variable} names no file: {named:?}");
+            return Some(named);
+        }
+        let program = format!("{}-server", self.name());
+        let fetched = match self {
+            Self::Redis => None,
+            Self::Valkey => Some(workspace_root().join(".servers").join(&program)),
+        };
+        let path = env::var_os("PATH").unwrap_or_default();
+        fetched
+            .into_iter()
+            .chain(env::split_paths(&path).map(|folder| folder.join(&program)))
+            .find(|candidate| candidate.is_file())
+    }
+
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Redis => "FERROLOCK_REDIS_SERVER",
+            Self::Valkey => "FERROLOCK_VALKEY_SERVER",
+        }
+    }
+
+    fn missing(self) -> String {
+        let remedy = match self {
+            Self::Redis => "install `redis-server` or name it in FERROLOCK_REDIS_SERVER",
+            Self::Valkey => "`cargo xtask test` fetches it",
+        };
+        format!("NOT RUN on {}: no server found; {remedy}\n", self.name())
+    }
+}
+
+fn is_required(variable: impl Fn(&str) -> Option<String>) -> bool {
+    variable("CI").as_deref() == Some("true")
+        || variable("FERROLOCK_REQUIRE_SERVERS").as_deref() == Some("1")
+}
+
+fn workspace_root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate lies two folders below the root")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_required_in_ci_and_on_demand_only() {
+        let given = |wanted: &'static str, value: &'static str| {
+            move |name: &str| (name == wanted).then(|| value.to_owned())
+        };
+
+        assert!(is_required(given("CI", "true")));
+        assert!(is_required(given("FERROLOCK_REQUIRE_SERVERS", "1")));
+        assert!(!is_required(given("FERROLOCK_REQUIRE_SERVERS", "0")));
+        assert!(!is_required(|_| None));
+    }
+
+    #[test]
+    fn the_workspace_root_holds_the_workspace() {
+        let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
+
+        assert!(manifest.contains("[workspace]"));
+    }
+
+    #[test]
+    fn the_complaint_names_the_server_and_the_remedy() {
+        assert_eq!(
+            Kind::Valkey.missing(),
+            "NOT RUN on valkey: no server found; `cargo xtask test` fetches it\n"
+        );
+    }
+}
