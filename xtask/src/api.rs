@@ -81,6 +81,8 @@ mod tests {
         #[doc(hidden)]
         pub mod private { pub fn unseen() {} }
         pub use std::time::Duration as Time;
+        /// Docs are no signature.
+        pub type Maybe<T> = Option<T>;
         #[cfg(test)]
         mod tests { impl super::TheLock { pub fn only_in_tests() {} } }
     "#;
@@ -123,6 +125,9 @@ x::Kind
         const N: usize
         fn name(&self) -> &str { .. }
         type Grant: ?Sized
+
+x::Maybe
+    pub type Maybe<T> = Option<T>
 
 x::TheLock
     #[must_use] pub struct Lock<K: Kind = Plain> { .. }

@@ -71,7 +71,7 @@ pub(crate) fn run() -> Result<(), String> {
             println!("{} files are tidy", tree.len());
             Ok(())
         }
-        n => Err(format!("{n} places break a rule of `cargo xtask tidy`")),
+        n => Err(format!("findings of `cargo xtask tidy`: {n}")),
     }
 }
 

@@ -142,7 +142,19 @@ fn definition(item: &Item) -> Option<Block> {
             let line = format!("pub static {}: {}", item.ident, written(&item.ty));
             alone(&item.attrs, line)
         }
-        Item::Macro(item) => alone(&[], written(item)),
+        Item::Type(item) => {
+            let (head, where_) = head(&item.generics);
+            let line = format!(
+                "pub type {}{head} = {}{where_}",
+                item.ident,
+                written(&item.ty)
+            );
+            alone(&item.attrs, line)
+        }
+        Item::Macro(item) => {
+            let (name, body) = (item.ident.as_ref()?, written(&item.mac.tokens));
+            alone(&[], format!("macro_rules! {name} {{ {body} }}"))
+        }
         other => {
             ident(other)?;
             alone(&[], written(other))
