@@ -1,2 +1,53 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
-fn main() {}
+//! The project's own commands: `cargo xtask test`, `tidy`, `api` and `bench`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command speaks by printing"
+)]
+
+mod api;
+mod bench;
+mod msrv;
+mod package;
+mod servers;
+mod shell;
+mod source;
+mod test;
+mod tidy;
+mod tree;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [--quick]            every check, in order; --quick: no servers, no docs, no older toolchain
+  tidy                      the rules of the tree that no compiler knows
+  api [--write]             prints the public API; --write: into public-api.txt
+  bench <name> [args...]    runs a benchmark on servers of its own; --json: for programs";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["test"] => test::run(test::Extent::Full),
+        ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["tidy"] => tidy::run(),
+        ["api"] => api::print(),
+        ["api", "--write"] => api::write(),
+        ["bench", name, rest @ ..] => bench::run(name, rest),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `cargo xtask bench`: hands over to the `bench` package, with servers.
+
+use crate::servers::Servers;
+use crate::{shell, workspace};
+
+pub(crate) fn run(name: &str, rest: &[&str]) -> Result<(), String> {
+    let root = workspace::root()?;
+    let there = workspace::members(&root)?
+        .iter()
+        .any(|package| workspace::text(package, "name") == "bench");
+    if !there {
+        return Err("this workspace has no package `bench`, so there is nothing to run".to_owned());
+    }
+    let servers = Servers::get(&root);
+    for line in &servers.missing {
+        eprintln!("MISSING {line}");
+    }
+    let mut command = shell::cargo(&root);
+    command
+        .args(["run", "--quiet", "--release", "-p", "bench", "--", name])
+        .args(rest);
+    servers.hand_to(&mut command);
+    shell::run(&mut command)
+}

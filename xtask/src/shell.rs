@@ -1,0 +1,83 @@
+//! Other programs: finding them and running them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// `cargo`, the one that runs this program, in the workspace root.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Runs it with our own output; fails if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}`: {status}")),
+        Err(why) => Err(format!("`{line}` cannot be started: {why}")),
+    }
+}
+
+/// Runs it and gives what it printed; its errors go where ours go.
+pub(crate) fn read(command: &mut Command) -> Result<String, String> {
+    let line = line(command);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|why| format!("`{line}` cannot be started: {why}"))?;
+    if !output.status.success() {
+        return Err(format!("`{line}`: {}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{line}` does not print UTF-8"))
+}
+
+/// The program of that name on `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| is_program(file))
+}
+
+#[cfg(unix)]
+pub(crate) fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_program(file: &Path) -> bool {
+    file.is_file()
+}
+
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_stem().unwrap_or(program.as_os_str());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(|part| part.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_program_is_an_error_that_names_its_arguments() {
+        let told = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+
+        assert!(told.contains("sh -c exit 3"), "{told}");
+    }
+
+    #[test]
+    fn only_what_is_on_the_path_is_found() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-anywhere").is_none());
+    }
+}

@@ -1,0 +1,214 @@
+//! `cargo xtask test`: every check, in order, until one fails.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::servers::Servers;
+use crate::{api, msrv, package, shell, tidy, workspace};
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Full,
+    /// What needs no server, and neither docs nor another toolchain.
+    Quick,
+}
+
+struct Run {
+    root: PathBuf,
+    servers: Servers,
+    /// What could not be checked here, for the closing block.
+    left_out: Vec<String>,
+}
+
+struct Step {
+    name: &'static str,
+    extent: Extent,
+    check: fn(&mut Run) -> Result<(), String>,
+}
+
+/// A step's `extent` is the smallest that includes it.
+const STEPS: [Step; 11] = [
+    Step::new("servers", Extent::Full, servers),
+    Step::new("format", Extent::Quick, format),
+    Step::new("clippy", Extent::Quick, clippy),
+    Step::new("features", Extent::Quick, features),
+    Step::new("tidy", Extent::Quick, |_| tidy::run()),
+    Step::new("tests", Extent::Quick, tests),
+    Step::new("docs", Extent::Full, docs),
+    Step::new("rust-versions", Extent::Quick, |run| {
+        msrv::dependencies(&run.root)
+    }),
+    Step::new("older toolchain", Extent::Full, toolchain),
+    Step::new("package", Extent::Quick, |run| package::check(&run.root)),
+    Step::new("public api", Extent::Quick, |_| api::check()),
+];
+
+/// The library with each feature alone, and with none.
+const FEATURES: [&str; 5] = ["", "redis", "embedded", "redis,tls", "metrics"];
+
+impl Step {
+    const fn new(
+        name: &'static str,
+        extent: Extent,
+        check: fn(&mut Run) -> Result<(), String>,
+    ) -> Self {
+        Self {
+            name,
+            extent,
+            check,
+        }
+    }
+}
+
+pub(crate) fn run(extent: Extent) -> Result<(), String> {
+    let mut run = Run {
+        root: workspace::root()?,
+        servers: Servers::default(),
+        left_out: Vec::new(),
+    };
+    let mut times = Vec::new();
+    let mut failed = None;
+    for step in STEPS
+        .iter()
+        .filter(|step| extent == Extent::Full || step.extent == Extent::Quick)
+    {
+        println!("\n== {}", step.name);
+        let (outcome, time) = timed(|| (step.check)(&mut run));
+        times.push((step.name, time));
+        if let Err(why) = outcome {
+            failed = Some(format!("FAILED in step `{}`: {why}", step.name));
+            break;
+        }
+    }
+    println!("\n{}", table(&times, failed.is_some()));
+    if !run.left_out.is_empty() {
+        println!("{}", closing(&run.left_out));
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time of a step is told to people; nothing is decided by it"
+)]
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let done = work();
+    (done, start.elapsed())
+}
+
+fn servers(run: &mut Run) -> Result<(), String> {
+    run.servers = Servers::get(&run.root);
+    let missing = &run.servers.missing;
+    for line in missing {
+        eprintln!("MISSING {line}");
+    }
+    run.left_out.extend(missing.iter().cloned());
+    if !missing.is_empty() && is_ci() {
+        return Err(
+            "servers are missing, and on CI (`CI=true`) nothing may be left out".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|told| told == "true" || told == "1")
+}
+
+fn format(run: &mut Run) -> Result<(), String> {
+    shell::run(shell::cargo(&run.root).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy(run: &mut Run) -> Result<(), String> {
+    shell::run(
+        shell::cargo(&run.root)
+            .args(["clippy", "--workspace", "--all-targets", "--all-features"])
+            .args(["--", "-D", "warnings"]),
+    )
+}
+
+fn features(run: &mut Run) -> Result<(), String> {
+    for features in FEATURES {
+        shell::run(
+            shell::cargo(&run.root)
+                .args(["clippy", "-p", "ferrolock", "--no-default-features"])
+                .args(["--features", features])
+                .args(["--", "-D", "warnings"]),
+        )?;
+    }
+    Ok(())
+}
+
+fn tests(run: &mut Run) -> Result<(), String> {
+    let mut command = shell::cargo(&run.root);
+    command.args(["test", "--workspace", "--all-features"]);
+    run.servers.hand_to(&mut command);
+    shell::run(&mut command)
+}
+
+fn docs(run: &mut Run) -> Result<(), String> {
+    shell::run(
+        shell::cargo(&run.root)
+            .args(["doc", "--workspace", "--no-deps", "--all-features"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+fn toolchain(run: &mut Run) -> Result<(), String> {
+    match msrv::build(&run.root)? {
+        msrv::Built::Yes => {}
+        msrv::Built::NoToolchain(why) => run.left_out.push(why),
+    }
+    Ok(())
+}
+
+fn table(times: &[(&str, Duration)], failed: bool) -> String {
+    let mut lines = vec![format!("{:<18}{:>8}", "step", "seconds")];
+    for (position, (name, time)) in times.iter().enumerate() {
+        let last = position + 1 == times.len();
+        let mark = if failed && last { "  FAILED" } else { "" };
+        lines.push(format!("{name:<18}{:>8.1}{mark}", time.as_secs_f64()));
+    }
+    let total: Duration = times.iter().map(|(_, time)| time).sum();
+    lines.push(format!("{:<18}{:>8.1}", "all", total.as_secs_f64()));
+    lines.join("\n")
+}
+
+fn closing(left_out: &[String]) -> String {
+    let rule = "!".repeat(72);
+    let lines: Vec<String> = left_out
+        .iter()
+        .map(|line| format!("!! NOT CHECKED: {line}"))
+        .collect();
+    format!("\n{rule}\n{}\n{rule}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests_of_the_report {
+    use super::*;
+
+    #[test]
+    fn the_table_marks_the_step_that_failed_and_sums_up() {
+        let times = [
+            ("format", Duration::from_millis(500)),
+            ("clippy", Duration::from_secs(2)),
+        ];
+
+        let told = table(&times, true);
+
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[1].starts_with("format") && lines[1].ends_with("0.5"));
+        assert!(lines[2].ends_with("2.0  FAILED"));
+        assert!(lines[3].ends_with("2.5"));
+        assert!(!table(&times, false).contains("FAILED"));
+    }
+
+    #[test]
+    fn what_was_left_out_is_named_line_by_line() {
+        let told = closing(&["a".to_owned(), "b".to_owned()]);
+
+        assert_eq!(told.matches("NOT CHECKED").count(), 2);
+    }
+}

@@ -1,0 +1,231 @@
+//! Dependencies in the library point downward only, and the client crate of the server stays in its corner.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::Finding;
+use crate::tree::Tree;
+
+const LIBRARY: &str = "crates/ferrolock/src/";
+
+/// A layer, and what is above it.
+const ABOVE: [(&str, &[&str]); 3] = [
+    (
+        "protocol",
+        &["engine", "coordination", "sync", "client", "guard"],
+    ),
+    ("engine", &["coordination", "sync", "client", "guard"]),
+    ("coordination", &["sync", "client"]),
+];
+
+/// Where the `redis` crate may be named: its engine, and the client that builds it.
+const REDIS_PLACES: [&str; 2] = ["engine/redis", "client"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.ending(".rs")
+        .filter_map(|(path, text)| Some((path, path.strip_prefix(LIBRARY)?, text)))
+        .flat_map(|(path, inside, text)| check_file(path, inside, text))
+        .collect()
+}
+
+fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
+    // What does not lex is told by another rule.
+    let Ok(stream) = text.parse::<TokenStream>() else {
+        return Vec::new();
+    };
+    let mut tokens = Vec::new();
+    flatten(stream, &mut tokens);
+    let words: Vec<&str> = tokens.iter().map(|(word, _)| word.as_str()).collect();
+    let mut findings = Vec::new();
+    for (at, (_, line)) in tokens.iter().enumerate() {
+        let ahead = words.get(at..).unwrap_or_default();
+        let before = words.get(..at).unwrap_or_default();
+        for above in upward(inside, before, ahead) {
+            let what = format!("`{above}` is a layer above this file");
+            findings.push(Finding::new(path, *line, what));
+        }
+        if names_redis(inside, before, ahead)
+            && !words.windows(2).any(|two| two == ["mod", "redis"])
+        {
+            let what = "the `redis` crate is known to `engine/redis` and the client only";
+            findings.push(Finding::new(path, *line, what));
+        }
+    }
+    findings
+}
+
+/// The layers above that a path which starts here leads to.
+fn upward<'a>(inside: &str, before: &[&str], ahead: &[&'a str]) -> Vec<&'a str> {
+    let top = inside.split(['/', '.']).next().unwrap_or_default();
+    let Some((_, forbidden)) = ABOVE.iter().find(|(layer, _)| *layer == top) else {
+        return Vec::new();
+    };
+    // A longer path was looked at from its own start.
+    if before.ends_with(&[":", ":"]) {
+        return Vec::new();
+    }
+    let Some(rest) = from_crate_root(inside, ahead) else {
+        return Vec::new();
+    };
+    first_segments(rest)
+        .into_iter()
+        .filter(|segment| forbidden.contains(segment))
+        .collect()
+}
+
+/// What follows `crate::`, or as many `super::` as lead there from this file.
+fn from_crate_root<'t, 'a>(inside: &str, ahead: &'t [&'a str]) -> Option<&'t [&'a str]> {
+    if let ["crate", ":", ":", rest @ ..] = ahead {
+        return Some(rest);
+    }
+    let depth = inside.trim_end_matches("/mod.rs").split('/').count();
+    let mut rest = ahead;
+    let mut climbed = 0;
+    while let ["super", ":", ":", next @ ..] = rest {
+        rest = next;
+        climbed += 1;
+    }
+    (climbed >= depth).then_some(rest)
+}
+
+/// `a` of `a::b`; `a` and `b` of `{a::x, b}`.
+fn first_segments<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    let ["{", inner @ ..] = rest else {
+        return rest.first().copied().into_iter().collect();
+    };
+    let mut segments = Vec::new();
+    let (mut depth, mut starts) = (0, true);
+    for word in inner {
+        match *word {
+            "}" if depth == 0 => break,
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            "," if depth == 0 => {
+                starts = true;
+                continue;
+            }
+            word if starts => segments.push(word),
+            _ => {}
+        }
+        starts = false;
+    }
+    segments
+}
+
+fn names_redis(inside: &str, before: &[&str], ahead: &[&str]) -> bool {
+    if REDIS_PLACES.iter().any(|place| inside.starts_with(place)) {
+        return false;
+    }
+    let is_path = matches!(ahead, ["redis", ":", ":", ..]);
+    let is_import = matches!(ahead, ["redis", ";" | "as", ..]) && before.ends_with(&["use"]);
+    // `engine::redis::x` is our own; `::redis::x` is not.
+    let is_ours = matches!(before, [.., owner, ":", ":"] if is_word(owner));
+    (is_path || is_import) && !is_ours
+}
+
+fn is_word(token: &str) -> bool {
+    token.chars().all(|c| c.is_alphanumeric() || c == '_') && token != "use"
+}
+
+/// Words, single signs and braces, with their lines; also those inside macro calls. Comments are not tokens.
+fn flatten(stream: TokenStream, into: &mut Vec<(String, usize)>) {
+    for token in stream {
+        let line = token.span().start().line;
+        match token {
+            TokenTree::Group(group) => {
+                into.push(("{".to_owned(), line));
+                flatten(group.stream(), into);
+                into.push(("}".to_owned(), group.span_close().start().line));
+            }
+            TokenTree::Literal(_) => into.push(("\"".to_owned(), line)),
+            other => into.push((other.to_string(), line)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [usize; 0] = [];
+
+    fn lines(inside: &str, text: &str) -> Vec<usize> {
+        let path = format!("{LIBRARY}{inside}");
+        check(&Tree::of(&[(&path, text)]))
+            .into_iter()
+            .map(|found| found.line)
+            .collect()
+    }
+
+    #[test]
+    fn a_lower_layer_that_names_a_higher_one_is_found() {
+        assert_eq!(lines("protocol/lock.rs", "\nuse crate::engine::Lane;"), [2]);
+        assert_eq!(lines("protocol.rs", "use super::engine::Lane;"), [1]);
+        assert_eq!(
+            lines("engine/redis/x.rs", "fn f() { crate::guard::f() }"),
+            [1]
+        );
+        assert_eq!(
+            lines("engine.rs", "use crate::{protocol::Call, sync::Lock};"),
+            [1]
+        );
+        assert_eq!(
+            lines("coordination/tenure.rs", "log!(crate::client::X);"),
+            [1]
+        );
+        assert_eq!(
+            lines("protocol/lock.rs", "use super::super::sync::Lock;"),
+            [1]
+        );
+    }
+
+    #[test]
+    fn a_layer_may_name_itself_and_what_is_below() {
+        assert_eq!(
+            lines("engine/redis.rs", "use crate::protocol::script::Call;"),
+            NONE
+        );
+        assert_eq!(
+            lines(
+                "coordination/acquire.rs",
+                "use crate::{engine::Lane, guard::X};"
+            ),
+            NONE
+        );
+        assert_eq!(
+            lines(
+                "protocol/lock.rs",
+                "use super::keys; use tokio::sync::watch;"
+            ),
+            NONE
+        );
+        assert_eq!(
+            lines("protocol/lock.rs", "/// Not crate::engine.\nfn f() {}"),
+            NONE
+        );
+        assert_eq!(lines("sync/lock.rs", "use crate::client::Client;"), NONE);
+    }
+
+    #[test]
+    fn the_redis_crate_is_found_outside_its_corner() {
+        assert_eq!(
+            lines("sync/lock.rs", "fn f() -> redis::Value { loop {} }"),
+            [1]
+        );
+        assert_eq!(lines("error.rs", "use ::redis::RedisError;"), [1]);
+        assert_eq!(lines("error.rs", "use redis as server;"), [1]);
+    }
+
+    #[test]
+    fn the_redis_crate_is_fine_in_its_corner_and_our_module_of_that_name_everywhere() {
+        assert_eq!(lines("engine/redis/link.rs", "use redis::Value;"), NONE);
+        assert_eq!(lines("client/builder.rs", "use redis::Client;"), NONE);
+        assert_eq!(
+            lines("engine.rs", "mod redis; fn f() { redis::open() }"),
+            NONE
+        );
+        assert_eq!(
+            lines("options.rs", "use crate::engine::redis::Address;"),
+            NONE
+        );
+    }
+}
