@@ -15,5 +15,4 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "the skeleton"))]
 pub(crate) use memory::MemoryEngine;
