@@ -138,7 +138,7 @@ impl Core {
         // A runtime that has ended waits for nobody.
         let _ = waited.await;
         let left = self.keeper().lose_all(ours);
-        self.engine_closes_when_quiet();
+        self.close_when_quiet();
         if left.is_empty() {
             return Ok(());
         }

@@ -12,6 +12,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod desk;
+pub(crate) mod errands;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod release;
@@ -19,7 +20,7 @@ pub(crate) mod tenure;
 mod wakes;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -33,10 +34,11 @@ use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 use acquire::Request;
 use desk::Desk;
-use hold::Hold;
+use errands::Errands;
+use hold::{Hold, Status};
 use keeper::Keeper;
 use release::Leaver;
-use tenure::Count;
+use tenure::{Count, Phase};
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
@@ -57,20 +59,20 @@ pub(crate) struct Core {
     keeper: OnceLock<Arc<Keeper>>,
     process: u32,
     closing: AtomicBool,
-    /// The last handle is gone; the connections end with the last release.
-    abandoned: AtomicBool,
     keeper_connected: AtomicBool,
-    blind_told: AtomicBool,
     /// Told at each end of a hold and of a release, for whoever shuts down.
     pub(crate) quieter: Notify,
-    pending: Pending,
+    pub(crate) errands: Errands,
+    /// Mistakes of the program that were told once.
+    pub(crate) told: Told,
 }
 
-/// Releases on their way that nobody awaits.
+/// What is said once per client in the log.
 #[derive(Debug, Default)]
-struct Pending {
-    count: Mutex<usize>,
-    none: Condvar,
+pub(crate) struct Told {
+    blind: AtomicBool,
+    pub(crate) unused_handle: AtomicBool,
+    pub(crate) waits_for_itself: AtomicBool,
 }
 
 impl Core {
@@ -92,11 +94,10 @@ impl Core {
             keeper: OnceLock::new(),
             process: std::process::id(),
             closing: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
             keeper_connected: AtomicBool::new(false),
-            blind_told: AtomicBool::new(false),
             quieter: Notify::new(),
-            pending: Pending::default(),
+            errands: Errands::default(),
+            told: Told::default(),
         };
         if let Some(runtime) = runtime {
             let _ = core.runtime.set(runtime);
@@ -164,7 +165,7 @@ impl Core {
 
     /// Says once that waiting goes on without messages.
     pub(crate) fn say_blind(&self, failure: &Failure) {
-        if !self.blind_told.swap(true, Ordering::Relaxed) {
+        if !self.told.blind.swap(true, Ordering::Relaxed) {
             tracing::warn!(%failure, "subscribing was refused: waiting falls back to polling");
         }
     }
@@ -225,18 +226,20 @@ impl Core {
         loop {
             let mut quieter = std::pin::pin!(self.quieter.notified());
             quieter.as_mut().enable();
-            let busy = unpoisoned(&self.desk).tenures().len() + *unpoisoned(&self.pending.count);
-            if busy == 0 {
+            let held = unpoisoned(&self.desk)
+                .tenures()
+                .iter()
+                .any(|tenure| tenure.is_enterable());
+            if !held && self.errands.brief() == 0 {
                 return;
             }
             quieter.await;
         }
     }
 
-    /// The connections end with the last release.
-    pub(crate) fn engine_closes_when_quiet(&self) {
-        self.abandoned.store(true, Ordering::Release);
-        if *unpoisoned(&self.pending.count) == 0 {
+    /// The connections end with the last errand.
+    pub(crate) fn close_when_quiet(&self) {
+        if self.errands.abandon() {
             self.engine.close();
         }
     }
@@ -274,57 +277,20 @@ impl Core {
         })
     }
 
-    /// A release is on its way that nobody awaits.
-    pub(crate) fn release_pending(self: &Arc<Self>) -> PendingRelease {
-        *unpoisoned(&self.pending.count) += 1;
-        PendingRelease { core: self.clone() }
-    }
-
-    /// The last handle is gone: lets releases that are on their way arrive, then ends the connections.
+    /// The last handle is gone: lets what is on its way arrive, then ends the connections.
     fn last_handle_gone(&self) {
-        let limit = if self.clock().is_virtual() {
-            Duration::ZERO
-        } else {
-            self.settings.drop_limit
-        };
-        if std::process::id() == self.process && !limit.is_zero() {
-            let count = unpoisoned(&self.pending.count);
-            let waited = self
-                .pending
-                .none
-                .wait_timeout_while(count, limit, |count| *count > 0);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let limit = self.settings.drop_limit;
+        if std::process::id() == self.process && !limit.is_zero() && !self.clock().is_virtual() {
+            self.errands.wait_for_brief(limit);
         }
         self.begin_closing();
-        self.engine_closes_when_quiet();
+        self.close_when_quiet();
     }
 
     /// New calls and those who wait are turned away from now on.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Release);
         unpoisoned(&self.desk).turn_away(&Error::closed("the client was shut down"));
-    }
-}
-
-/// A release that nobody awaits; dropped when it was answered or has become a debt.
-#[derive(Debug)]
-pub(crate) struct PendingRelease {
-    core: Arc<Core>,
-}
-
-impl Drop for PendingRelease {
-    fn drop(&mut self) {
-        let mut count = unpoisoned(&self.core.pending.count);
-        *count = count.saturating_sub(1);
-        let none = *count == 0;
-        drop(count);
-        if none {
-            self.core.pending.none.notify_all();
-            if self.core.abandoned.load(Ordering::Acquire) {
-                self.core.engine.close();
-            }
-        }
-        self.core.quieter.notify_waiters();
     }
 }
 
@@ -370,6 +336,22 @@ struct TenureState {
 impl Tenure {
     pub(crate) fn holds(&self) -> u32 {
         unpoisoned(&self.state).count.holds()
+    }
+
+    /// Whether its owner is inside: a hold of it is good by the clock.
+    pub(crate) fn is_enterable(&self) -> bool {
+        let state = unpoisoned(&self.state);
+        let good = |hold: &Arc<Hold>| matches!(hold.status(), Status::Held | Status::Uncertain);
+        state.count.phase() == Phase::Live && state.members.iter().any(good)
+    }
+
+    /// Whether that task has a good hold of it.
+    fn is_held_in(&self, task: tokio::task::Id) -> bool {
+        let state = unpoisoned(&self.state);
+        state
+            .members
+            .iter()
+            .any(|hold| hold.task.get() == Some(&task))
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

@@ -163,6 +163,9 @@ struct Caller<'a> {
 impl Caller<'_> {
     fn accept(&self, hold: Arc<Hold>) -> Option<Arc<Hold>> {
         self.core.keeper().accept(&hold);
+        if let Some(task) = tokio::task::try_id() {
+            let _ = hold.task.set(task);
+        }
         Some(hold)
     }
 }
@@ -212,6 +215,14 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     }
     let (now, round_trip) = (core.now(), core.engine.round_trip());
     let seat = desk.seat(&request.keys.lock);
+    if tokio::task::try_id().is_some_and(|task| seat.is_held_in(task))
+        && !core.told.waits_for_itself.swap(true, Ordering::Relaxed)
+    {
+        tracing::warn!(
+            lock = %request.keys.lock,
+            "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
+        );
+    }
     let releases = seat.releases();
     let driver = seat.driver.get_or_insert_with(|| {
         let mut driver = Driver::new(core.settings.unreachable_after, fastrand::u64(..));

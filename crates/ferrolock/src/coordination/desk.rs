@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::Tenure;
 use super::acquire::Request;
 use super::acquire::driver::Driver;
 use super::acquire::slot::Answer;
-use super::{Tenure, tenure::Phase, unpoisoned};
 use crate::engine::{Subscription, Tick};
 use crate::error::Error;
 use crate::owner::Owner;
@@ -51,16 +51,19 @@ impl Seat {
         self.tenures.is_empty() && self.driver.is_none() && self.releases == 0 && !self.driven
     }
 
+    /// Whether that task holds the name by another owner, and would wait for itself.
+    pub(crate) fn is_held_in(&self, task: tokio::task::Id) -> bool {
+        self.tenures.iter().any(|tenure| tenure.is_held_in(task))
+    }
+
     pub(crate) fn releases(&self) -> u32 {
         self.releases
     }
 
     /// The tenure that `owner` can enter again.
     pub(crate) fn live_tenure(&self, owner: &Owner) -> Option<Arc<Tenure>> {
-        let live = |tenure: &&Arc<Tenure>| {
-            tenure.owner == *owner && unpoisoned(&tenure.state).count.phase() == Phase::Live
-        };
-        self.tenures.iter().find(live).cloned()
+        let inside = |tenure: &&Arc<Tenure>| tenure.owner == *owner && tenure.is_enterable();
+        self.tenures.iter().find(inside).cloned()
     }
 }
 

@@ -10,8 +10,10 @@
 //! The deadline is one number, compared with the clock at every look: a timer may be late after a pause of the
 //! process, the clock is not.
 
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -35,6 +37,8 @@ pub(crate) struct Hold {
     status: AtomicU8,
     /// The keeper's number for it; zero: not kept.
     pub(crate) kept_as: AtomicU64,
+    /// The task that took it, if it was one.
+    pub(crate) task: OnceLock<tokio::task::Id>,
     over: Notify,
     renewal: Notify,
     token: OnceLock<CancellationToken>,
@@ -96,6 +100,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline.as_nanos()),
             status: AtomicU8::new(Status::Held.code()),
             kept_as: AtomicU64::new(0),
+            task: OnceLock::new(),
             over: Notify::new(),
             renewal: Notify::new(),
             token: OnceLock::new(),
@@ -220,21 +225,29 @@ impl Hold {
 
     fn end(&self) {
         self.over.notify_waiters();
+        self.tenure.core.quieter.notify_waiters();
         if let Some(token) = self.token.get() {
             token.cancel();
         }
     }
 
-    /// Ready when it is lost; never if it is released.
+    /// Ready when it is lost; never if it is released. Every poll looks at the clock first.
     pub(crate) async fn lost(&self) -> LostReason {
-        loop {
-            let mut over = std::pin::pin!(self.over.notified());
-            over.as_mut().enable();
-            if let Status::Lost(reason) = self.status() {
-                return reason;
+        let mut over = std::pin::pin!(self.over.notified());
+        poll_fn(|cx| {
+            loop {
+                if let Status::Lost(reason) = self.status() {
+                    return Poll::Ready(reason);
+                }
+                match over.as_mut().poll(cx) {
+                    Poll::Ready(()) => over.set(self.over.notified()),
+                    // Registered now; what ended in between is seen by one more look.
+                    Poll::Pending if matches!(self.status(), Status::Lost(_)) => {}
+                    Poll::Pending => return Poll::Pending,
+                }
             }
-            over.await;
-        }
+        })
+        .await
     }
 
     /// Fires when the hold is over in any way.

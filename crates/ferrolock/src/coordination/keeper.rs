@@ -19,9 +19,10 @@ use self::debts::{Debts, Owing};
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
+use super::errands::{Errand, Length};
 use super::hold::Hold;
 use super::release::{Driven, Leaver, settle};
-use super::{PendingRelease, Tenure, unpoisoned};
+use super::{Tenure, unpoisoned};
 use crate::engine::{Clock, Failure, Lane, Tick};
 use crate::error::{Error, LostReason};
 use crate::figures;
@@ -41,7 +42,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct State {
     watch: Watch<Watched>,
-    debts: Debts<Owed>,
+    debts: Debts<Debt>,
     alarms: BTreeMap<(Tick, u64), Alarm>,
     next_alarm: u64,
     jobs: Vec<Job>,
@@ -56,7 +57,13 @@ struct Watched {
     slot: Arc<Slot>,
 }
 
-/// A release that is owed.
+/// A release that is owed, and the errand that keeps the connections for it.
+#[derive(Clone, Debug)]
+struct Debt {
+    what: Owed,
+    _errand: Arc<Errand>,
+}
+
 #[derive(Clone, Debug)]
 enum Owed {
     /// The tenure knows what the server should have.
@@ -76,7 +83,7 @@ enum Alarm {
 
 #[derive(Debug)]
 enum Job {
-    Settle(Arc<Tenure>, PendingRelease),
+    Settle(Arc<Tenure>, Errand),
     /// The first hold of a client: its connection for renewals is made before it is needed.
     Connect(Arc<Tenure>),
 }
@@ -84,7 +91,7 @@ enum Job {
 /// What lies before the keeper at one moment.
 struct Agenda {
     due: Vec<Due<Watched>>,
-    debts: Vec<(u64, Owed)>,
+    debts: Vec<(u64, Debt)>,
     alarms: Vec<Alarm>,
     jobs: Vec<Job>,
     next: Tick,
@@ -199,10 +206,10 @@ impl Keeper {
 
     /// Brings the tenure's count on the server to what lives here; nobody waits for it.
     pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
-        let pending = tenure.core.release_pending();
+        let errand = Errand::new(&tenure.core, Length::Brief);
         unpoisoned(&self.state)
             .jobs
-            .push(Job::Settle(tenure.clone(), pending));
+            .push(Job::Settle(tenure.clone(), errand));
         self.news.notify_one();
     }
 
@@ -212,8 +219,18 @@ impl Keeper {
     }
 
     fn owe(&self, what: Owed, kind: Owing, lease: Duration) {
+        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &what;
+        let errand = Arc::new(Errand::new(&tenure.core, Length::Long));
         let mut state = unpoisoned(&self.state);
-        state.debts.owe(self.clock.now(), what, kind, lease);
+        state.debts.owe(
+            self.clock.now(),
+            Debt {
+                what,
+                _errand: errand,
+            },
+            kind,
+            lease,
+        );
         figures::debts_open(state.debts.len());
         self.wake_for(&state);
     }
@@ -258,6 +275,7 @@ impl Keeper {
             let agenda = self.agenda();
             self.work_off(agenda.due, agenda.debts, agenda.alarms, agenda.jobs);
             tokio::select! {
+                biased;
                 () = self.news.notified() => {}
                 () = timer.sleep_until(agenda.next) => {}
             }
@@ -297,7 +315,7 @@ impl Keeper {
     fn work_off(
         self: &Arc<Self>,
         due: Vec<Due<Watched>>,
-        debts: Vec<(u64, Owed)>,
+        debts: Vec<(u64, Debt)>,
         alarms: Vec<Alarm>,
         jobs: Vec<Job>,
     ) {
@@ -311,7 +329,7 @@ impl Keeper {
             }
         }
         for (id, owed) in debts {
-            tokio::spawn(self.clone().pay(id, owed));
+            tokio::spawn(self.clone().pay(id, owed.what));
         }
         for alarm in alarms {
             match alarm {
@@ -321,8 +339,8 @@ impl Keeper {
         }
         for job in jobs {
             match job {
-                Job::Settle(tenure, pending) => {
-                    drop(tokio::spawn(self.clone().finish(tenure, pending)))
+                Job::Settle(tenure, errand) => {
+                    drop(tokio::spawn(self.clone().finish(tenure, errand)))
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
             }
@@ -417,7 +435,7 @@ impl Keeper {
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
-    async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, pending: PendingRelease) {
+    async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
         let limit = self.clock.now().after(tenure.core.settings.command_limit);
         let work = async {
             tenure.core.engine.ready(Lane::Keeper).await;
@@ -435,7 +453,7 @@ impl Keeper {
                 tenure.longest_lease(),
             );
         }
-        drop(pending);
+        drop(errand);
     }
 
     /// The client shuts down and will not wait any longer.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,7 @@ pub struct Lock<K: Lockable = Plain> {
     alive: Arc<Alive>,
     keys: Result<Arc<LockKeys>>,
     options: LockOptions,
+    used: AtomicBool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -60,6 +62,7 @@ impl<K: Lockable> Lock<K> {
             alive,
             keys,
             options: LockOptions::default(),
+            used: AtomicBool::new(false),
             kind: PhantomData,
         }
     }
@@ -315,6 +318,7 @@ impl<K: Named> Lock<K> {
         &self,
         call: fn(&LockKeys) -> Call,
     ) -> impl Future<Output = Result<(Arc<LockKeys>, Value)>> + Send + use<K> {
+        self.used.store(true, Ordering::Relaxed);
         let (alive, keys) = (self.alive.clone(), self.keys.clone());
         async move {
             let keys = keys?;
@@ -343,11 +347,31 @@ impl Lock<Plain> {
 
 impl<K: Lockable> Clone for Lock<K> {
     fn clone(&self) -> Self {
+        self.used.store(true, Ordering::Relaxed);
         Self {
             alive: self.alive.clone(),
             keys: self.keys.clone(),
             options: self.options.clone(),
+            used: AtomicBool::new(true),
             kind: PhantomData,
+        }
+    }
+}
+
+impl<K: Lockable> Drop for Lock<K> {
+    /// `let _guard = client.lock("x");` compiles and locks nothing: the one trace it leaves.
+    fn drop(&mut self) {
+        let told = &self.alive.core.told.unused_handle;
+        if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {
+            let name = self
+                .keys
+                .as_ref()
+                .map(|keys| &*keys.lock)
+                .unwrap_or_default();
+            tracing::warn!(
+                lock = name,
+                "a lock handle was dropped unused: write `client.lock(…).lock().await?`"
+            );
         }
     }
 }

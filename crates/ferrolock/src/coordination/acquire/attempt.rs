@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Request;
+use crate::coordination::errands::{Errand, Length};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
@@ -21,6 +22,7 @@ pub(crate) enum Attempted {
 /// An outcome that stays unknown, also because this future is dropped, leaves a debt: the field is released again and
 /// again until it cannot come late any more. The next attempt uses another field.
 pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
+    let _errand = Errand::new(core, Length::Brief);
     let tenure = core.new_tenure(request);
     let sent = core.now();
     let cap = request.terms.max_hold.map(|limit| sent.after(limit));

@@ -42,7 +42,7 @@ pub(crate) async fn drive(core: Arc<Core>, name: Arc<str>) {
         finished: false,
     };
     let mut under_way = UnderWay::default();
-    while let Some((next, news)) = task.next() {
+    while let Some((next, news)) = task.next(under_way.attempt.is_some()) {
         match next {
             Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
             Next::Listen => task.begin_listening(&mut under_way),
@@ -58,14 +58,14 @@ pub(crate) async fn drive(core: Arc<Core>, name: Arc<str>) {
 
 impl DriverTask {
     /// The driver's next step; `None` when there is nothing to drive any more.
-    fn next(&mut self) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
+    fn next(&mut self, attempting: bool) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
         let core = self.core.clone();
         let mut desk = unpoisoned(&core.desk);
         let seat = desk.seat_if_any(&self.name)?;
         let news = seat.news.clone();
         let next = seat.driver.as_mut()?.next(self.core.now());
-        if matches!(next, Next::Done) || (self.core.is_closing() && matches!(next, Next::Sleep(_)))
-        {
+        let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
+        if matches!(next, Next::Done) || closing {
             let subscription = self.leave(seat);
             desk.tidy(&self.name);
             drop(desk);
