@@ -5,7 +5,7 @@
 //! | [`config`], [`url`], `tls` | where the server is and how to enter |
 //! | [`stream`], [`pulse`] | bytes, and when the last one came |
 //! | [`live`], [`wire`] | one connection: handshake, calls, replies |
-//! | [`link`], [`trouble`] | a connection that is kept: opened, watched, replaced; what is in the way |
+//! | [`link`], [`trouble`], [`report`] | a connection that is kept: opened, watched, replaced; what is in the way, and in the log |
 //! | [`bus`], [`table`] | subscriptions over one more such connection |
 //!
 //! The client crate is used at its lowest layer only: what lies above it sends commands again by itself.
@@ -15,6 +15,7 @@ mod config;
 mod link;
 mod live;
 mod pulse;
+mod report;
 mod stream;
 mod table;
 #[cfg(test)]
@@ -130,6 +131,7 @@ impl Engine for RedisEngine {
             .trouble()
             .or_else(|| self.bus.trouble())
             .or_else(|| self.keeper.trouble())
+            .or_else(|| self.spare.trouble())
     }
 
     fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {

@@ -114,8 +114,8 @@ impl Bus {
     }
 
     pub(super) fn close(&self) {
-        self.link.close();
         self.desk.lock().end(CLOSED);
+        self.link.close();
     }
 }
 
@@ -205,6 +205,7 @@ impl Worker {
                 () = self.serve(&live) => {}
                 _ = states.wait_for(gone) => {}
             }
+            self.desk.lock().suspend();
         }
     }
 
@@ -271,7 +272,7 @@ impl Worker {
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
-                    tracing::warn!(%failure, "the server refuses a subscription");
+                    tracing::debug!(%failure, "the server refuses a subscription");
                     let mut table = self.desk.lock();
                     for channel in &batch {
                         table.refuse(channel, failure.clone());

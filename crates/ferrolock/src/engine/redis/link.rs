@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::live::{self, Driver, Live, OnPush};
+use super::report::Report;
 use super::trouble::{Class, Trouble};
 use crate::engine::{Clock, Failure};
 use crate::protocol::script::{Call, Value};
@@ -112,7 +113,7 @@ impl Link {
         match &*self.state.borrow() {
             State::Up(live) if !live.is_over() => Ok(live.clone()),
             State::Up(_) => not_sent("the connection has just ended"),
-            State::Idle if self.home.handle().is_none() => Err(closed(NO_RUNTIME)),
+            State::Idle if !self.home.exists() => Err(closed(NO_RUNTIME)),
             State::Idle | State::Down(None) => not_sent("not connected yet"),
             State::Down(Some(trouble)) if trouble.class == Class::Version => {
                 Err(trouble.failure.clone())
@@ -139,7 +140,7 @@ impl Link {
     /// Resolves when a call would be sent, or would be told why it never will.
     pub(super) async fn ready(self: &Arc<Self>) {
         self.start();
-        if self.home.handle().is_none() {
+        if !self.home.exists() {
             return;
         }
         let settled = |state: &State| match state {
@@ -155,7 +156,7 @@ impl Link {
     /// Resolves with the outcome of the first attempt to connect, or with the state that is.
     pub(super) async fn first_outcome(self: &Arc<Self>) -> State {
         self.start();
-        if self.home.handle().is_none() {
+        if !self.home.exists() {
             return State::Over(NO_RUNTIME);
         }
         let mut state = self.state.subscribe();
@@ -214,7 +215,9 @@ impl Link {
 
     /// Ends it for good. What is under way becomes unknown.
     pub(super) fn close(&self) {
-        self.state.send_replace(State::Over(CLOSED));
+        if let State::Up(live) = self.state.send_replace(State::Over(CLOSED)) {
+            live.pulse.fail(Trouble::new(Class::Other, CLOSED));
+        }
         self.closing.cancel();
     }
 
@@ -230,21 +233,24 @@ impl Link {
 
     async fn supervise(&self) {
         let mut pause = PAUSE_MIN;
-        let mut told = None;
+        let mut report = Report::default();
+        let address = self.config.address();
         loop {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             match live::open(&self.config, generation, self.on_push.clone()).await {
                 Ok((live, driver)) => {
-                    self.tell_up(&mut told);
+                    report.up(address, self.role);
                     let began = Clock::Boot.now();
                     let trouble = self.serve(Arc::new(live), driver).await;
-                    self.tell_down(&mut told, &trouble);
-                    if Clock::Boot.now().since(began) >= GOOD_LIFE {
+                    let lived = Clock::Boot.now().since(began);
+                    if lived >= GOOD_LIFE {
                         pause = PAUSE_MIN;
                     }
+                    report.lived(lived);
+                    report.down(address, self.role, &trouble);
                 }
                 Err(trouble) => {
-                    self.tell_down(&mut told, &trouble);
+                    report.down(address, self.role, &trouble);
                     self.set(State::Down(Some(trouble)));
                 }
             }
@@ -272,6 +278,9 @@ impl Link {
         self.set(State::Down(Some(trouble.clone())));
         if retired {
             drain(live, driver, self.config.command_limit);
+        } else {
+            // What those who still wait are told, unless the stream knew why.
+            live.pulse.fail(trouble.clone());
         }
         trouble
     }
@@ -307,29 +316,6 @@ impl Link {
             }
         }
     }
-
-    fn tell_up(&self, told: &mut Option<Class>) {
-        let address = self.config.address();
-        if told.take().is_some() {
-            tracing::info!(address, role = self.role, "connected again");
-        } else {
-            tracing::debug!(address, role = self.role, "connected");
-        }
-    }
-
-    /// Once per class: a server that is away for a night is one line.
-    fn tell_down(&self, told: &mut Option<Class>, trouble: &Trouble) {
-        if *told != Some(trouble.class) {
-            *told = Some(trouble.class);
-            tracing::warn!(
-                address = self.config.address(),
-                role = self.role,
-                class = %trouble.class,
-                "no connection: {}",
-                trouble.failure
-            );
-        }
-    }
 }
 
 impl std::fmt::Debug for Link {
@@ -342,6 +328,12 @@ impl std::fmt::Debug for Link {
 }
 
 impl Home {
+    fn exists(&self) -> bool {
+        let named = matches!(self, Home::Client(named) if named.get().is_some());
+        named || Handle::try_current().is_ok()
+    }
+
+    /// The runtime, which from now on is the client's.
     pub(super) fn handle(&self) -> Option<Handle> {
         match self {
             Home::FirstUser => Handle::try_current().ok(),

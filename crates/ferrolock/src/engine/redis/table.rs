@@ -17,8 +17,8 @@ use crate::engine::{Ear, Failure};
 /// The channels of a client.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The connection that phases speak of.
-    generation: u64,
+    /// The connection that phases speak of; none: it will want everything anew, so nothing is queued meanwhile.
+    generation: Option<u64>,
     entries: HashMap<Arc<str>, Entry>,
     /// Channels in the phase wanted, and some that have left it since.
     wanted: VecDeque<Arc<str>>,
@@ -73,7 +73,9 @@ impl Table {
             waiter: Some(waiter),
         };
         self.leaving.remove(&channel);
-        self.wanted.push_back(channel.clone());
+        if self.generation.is_some() {
+            self.wanted.push_back(channel.clone());
+        }
         self.forget(self.entries.get(&channel).map(|entry| entry.phase));
         self.entries.insert(channel, entry);
         Ok(Entered {
@@ -88,7 +90,9 @@ impl Table {
             Some(entry) if entry.ticket == ticket => {
                 self.forget(Some(entry.phase));
                 self.entries.remove(channel);
-                self.leaving.insert(channel.clone());
+                if self.generation.is_some() {
+                    self.leaving.insert(channel.clone());
+                }
             }
             _ => {}
         }
@@ -102,11 +106,18 @@ impl Table {
 
     /// A new connection: nothing is subscribed there.
     pub(super) fn begin(&mut self, generation: u64) {
-        self.generation = generation;
+        self.suspend();
+        self.generation = Some(generation);
+        self.wanted = self.entries.keys().cloned().collect();
+    }
+
+    /// The connection is gone.
+    pub(super) fn suspend(&mut self) {
+        self.generation = None;
+        self.wanted.clear();
         self.leaving.clear();
         self.parting.clear();
         self.postponed = 0;
-        self.wanted = self.entries.keys().cloned().collect();
         for entry in self.entries.values_mut() {
             entry.phase = Phase::Wanted;
         }
@@ -162,7 +173,7 @@ impl Table {
     }
 
     fn entry(&mut self, generation: u64, channel: &str) -> Option<&mut Entry> {
-        if generation != self.generation {
+        if Some(generation) != self.generation {
             return None;
         }
         self.entries.get_mut(channel)
@@ -170,7 +181,7 @@ impl Table {
 
     /// The server ended a subscription. Gives whether we had asked for it.
     pub(super) fn parted(&mut self, generation: u64, channel: &str) -> bool {
-        generation != self.generation || self.parting.remove(channel)
+        Some(generation) != self.generation || self.parting.remove(channel)
     }
 
     /// The server refused a channel: told to whoever waits, tried again later for whoever listened before.
@@ -222,7 +233,6 @@ impl Table {
                 let _ = waiter.send(Err(super::link::closed(why)));
             }
         }
-        self.wanted.clear();
-        self.leaving.clear();
+        self.suspend();
     }
 }

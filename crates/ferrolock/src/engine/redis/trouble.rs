@@ -61,7 +61,10 @@ impl Trouble {
             io::ErrorKind::NotFound => (Class::Refused, "there is no such socket".to_owned()),
             io::ErrorKind::PermissionDenied => (Class::Refused, "permission denied".to_owned()),
             io::ErrorKind::TimedOut => (Class::Silent, "no answer in time".to_owned()),
-            io::ErrorKind::UnexpectedEof => (Class::Other, CLOSED_BY_SERVER.to_owned()),
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => (Class::Other, CLOSED_BY_SERVER.to_owned()),
             _ => (Class::Other, format!("connection failed: {error}")),
         };
         Trouble::new(class, text)

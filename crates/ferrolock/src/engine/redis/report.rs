@@ -1,0 +1,83 @@
+//! What the log says of a link: once per change, however often it tries.
+
+use std::time::Duration;
+
+use super::trouble::{Class, Trouble};
+
+/// A connection that lived this long ends the story; the next trouble is told anew.
+const STORY_OVER: Duration = Duration::from_secs(30);
+
+/// What was told so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    told: Option<Class>,
+    told_up: bool,
+}
+
+impl Report {
+    pub(super) fn up(&mut self, address: &str, role: &str) {
+        if self.is_news_up() {
+            tracing::info!(address, role, "connected again");
+        } else {
+            tracing::debug!(address, role, "connected");
+        }
+    }
+
+    /// A connection has lived for a while.
+    pub(super) fn lived(&mut self, time: Duration) {
+        if time >= STORY_OVER {
+            *self = Report::default();
+        }
+    }
+
+    pub(super) fn down(&mut self, address: &str, role: &str, trouble: &Trouble) {
+        let (class, failure) = (trouble.class, &trouble.failure);
+        if self.is_news_down(class) {
+            tracing::warn!(address, role, %class, "no connection: {failure}");
+        } else {
+            tracing::debug!(address, role, %class, "still no connection: {failure}");
+        }
+    }
+
+    fn is_news_up(&mut self) -> bool {
+        self.told.is_some() && !std::mem::replace(&mut self.told_up, true)
+    }
+
+    fn is_news_down(&mut self, class: Class) -> bool {
+        let news = self.told != Some(class);
+        if news {
+            self.told = Some(class);
+            self.told_up = false;
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_is_told_once_however_often_it_comes() {
+        let mut report = Report::default();
+
+        assert!(!report.is_news_up());
+        assert!(report.is_news_down(Class::Refused));
+        assert!(!report.is_news_down(Class::Refused));
+        assert!(report.is_news_down(Class::Password));
+        assert!(report.is_news_up());
+        assert!(!report.is_news_up());
+    }
+
+    #[test]
+    fn a_connection_that_comes_and_goes_is_told_once_until_it_stayed() {
+        let mut report = Report::default();
+        assert!(report.is_news_down(Class::Other) && report.is_news_up());
+
+        report.lived(Duration::from_secs(1));
+        assert!(!report.is_news_down(Class::Other) && !report.is_news_up());
+
+        report.lived(STORY_OVER);
+        assert!(report.is_news_down(Class::Other) && report.is_news_up());
+    }
+}
