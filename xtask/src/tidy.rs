@@ -103,3 +103,9 @@ fn relative(root: &Path, path: &str) -> Option<String> {
     let path = Path::new(path).strip_prefix(root).ok()?;
     Some(path.to_str()?.replace('\\', "/"))
 }
+
+/// The scripts that servers run; the embedded engine's own Lua is not one of them.
+fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.ending(".lua")
+        .filter(|(path, _)| !path.contains("/engine/"))
+}

@@ -17,8 +17,8 @@ const ABOVE: [(&str, &[&str]); 3] = [
     ("coordination", &["sync", "client"]),
 ];
 
-/// Where the `redis` crate may be named: its engine, and the client that builds it.
-const REDIS_PLACES: [&str; 2] = ["engine/redis", "client"];
+/// Where the `redis` crate may be named: its engine, the client that builds it, and the re-export.
+const REDIS_PLACES: [&str; 3] = ["engine/redis", "client", "lib.rs"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.ending(".rs")

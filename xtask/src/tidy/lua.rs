@@ -16,7 +16,7 @@ const BANNED: [(&str, &str); 4] = [
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.ending(".lua")
+    super::scripts(tree)
         .flat_map(|(path, text)| check_file(path, text))
         .collect()
 }

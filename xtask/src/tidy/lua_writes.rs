@@ -80,7 +80,7 @@ const READING: [&str; 35] = [
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.ending(".lua")
+    super::scripts(tree)
         .flat_map(|(path, text)| check_file(path, text))
         .collect()
 }

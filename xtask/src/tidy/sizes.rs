@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::tree::Tree;
 
-const LIMITS: [(&str, usize); 2] = [(".rs", 500), (".lua", 60)];
+const LIMITS: [(&str, usize); 2] = [(".rs", 500), (".lua", 100)];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -28,8 +28,8 @@ mod tests {
         let tree = Tree::of(&[
             ("fits.rs", &"\n".repeat(500)),
             ("long.rs", &"\n".repeat(501)),
-            ("fits.lua", &"\n".repeat(60)),
-            ("long.lua", &"\n".repeat(61)),
+            ("fits.lua", &"\n".repeat(100)),
+            ("long.lua", &"\n".repeat(101)),
             ("long.md", &"\n".repeat(900)),
         ]);
 

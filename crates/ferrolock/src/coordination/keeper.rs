@@ -23,10 +23,11 @@ use super::errands::{Errand, Length};
 use super::hold::Hold;
 use super::release::{Driven, Leaver, settle};
 use super::{Tenure, unpoisoned};
-use crate::engine::{Clock, Failure, Lane, Tick};
+use crate::engine::{Clock, Engine, Failure, Lane, Tick};
 use crate::error::{Error, LostReason};
 use crate::figures;
 use crate::protocol::lock;
+use crate::protocol::script::{Call, Value};
 
 /// An offer that is not taken for so long goes back.
 const OFFER_MAX: Duration = Duration::from_secs(1);
@@ -370,10 +371,10 @@ impl Keeper {
             tracing::warn!(lock = %tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
         }
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
-        let reply = tenure
-            .core
-            .engine
-            .call(lane, lock::renew(&tenure.keys, &tenure.bearer, lease))
+        let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
+        let limit = sent.after(tenure.core.settings.command_limit.min(hold.terms.lease / 6));
+        let reply = self
+            .call_when_connected(&tenure.core.engine, lane, call, limit)
             .await;
         hold.renewal_over();
         match reply.map(lock::read_standing) {
@@ -381,11 +382,8 @@ impl Keeper {
                 None => self.renewed(id, &hold, sent, lease),
                 Some(reason) => tenure.not_ours(reason),
             },
-            Ok(Err(bad)) => {
-                self.renewal_failed(id, &hold, &Failure::from(bad), lane)
-                    .await
-            }
-            Err(failure) => self.renewal_failed(id, &hold, &failure, lane).await,
+            Ok(Err(bad)) => self.renewal_failed(id, &hold, &Failure::from(bad)),
+            Err(failure) => self.renewal_failed(id, &hold, &failure),
         }
     }
 
@@ -396,16 +394,28 @@ impl Keeper {
         self.wake_for(&state);
     }
 
-    async fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure, lane: Lane) {
+    /// A call over a lane that may still have to connect, as its spare mostly has when it is needed.
+    async fn call_when_connected(
+        &self,
+        engine: &Arc<dyn Engine>,
+        lane: Lane,
+        call: Call,
+        limit: Tick,
+    ) -> Result<Value, Failure> {
+        match engine.call(lane, call.clone()).await {
+            Err(Failure::NotSent(why)) => tokio::select! {
+                () = engine.ready(lane) => engine.call(lane, call).await,
+                () = self.clock.sleep_until(limit) => Err(Failure::NotSent(why)),
+            },
+            reply => reply,
+        }
+    }
+
+    fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure) {
         tracing::debug!(lock = %hold.tenure.keys.lock, %failure, "renewal failed");
-        {
-            let mut state = unpoisoned(&self.state);
-            state.watch.failed(id, self.clock.now());
-            self.wake_for(&state);
-        }
-        if matches!(failure, Failure::NotSent(_)) {
-            hold.tenure.core.engine.ready(lane).await;
-        }
+        let mut state = unpoisoned(&self.state);
+        state.watch.failed(id, self.clock.now());
+        self.wake_for(&state);
     }
 
     /// Tries what is owed once more.
