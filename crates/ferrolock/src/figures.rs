@@ -67,3 +67,17 @@ pub(crate) fn keeper_late(by: Duration) {
     #[cfg(feature = "metrics")]
     metrics::histogram!("ferrolock_keeper_late_seconds").record(by.as_secs_f64());
 }
+
+/// A connection stands.
+#[cfg(feature = "redis")]
+pub(crate) fn connected() {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("ferrolock_connections_total").increment(1);
+}
+
+/// A connection broke or could not be made, by class.
+#[cfg(feature = "redis")]
+pub(crate) fn connection_failed(class: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("ferrolock_connection_failures_total", "class" => class).increment(1);
+}

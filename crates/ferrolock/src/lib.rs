@@ -1,5 +1,11 @@
 #![doc = include_str!("../README.md")]
-#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(all(feature = "redis", feature = "embedded")),
+    allow(
+        dead_code,
+        reason = "each engine uses its own part of what lies above and below it"
+    )
+)]
 
 mod client;
 mod coordination;

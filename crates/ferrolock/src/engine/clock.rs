@@ -43,10 +43,6 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// Paused time if the current runtime's time stands still, real time otherwise.
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "only `memory:` has virtual time")
-    )]
     pub(crate) fn detect() -> Clock {
         let Ok(handle) = tokio::runtime::Handle::try_current() else {
             return Clock::Boot;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::trouble::{Class, Trouble};
+use crate::figures;
 
 /// A connection that lived this long ends the story; the next trouble is told anew.
 const STORY_OVER: Duration = Duration::from_secs(30);
@@ -16,6 +17,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn up(&mut self, address: &str, role: &str) {
+        figures::connected();
         if self.is_news_up() {
             tracing::info!(address, role, "connected again");
         } else {
@@ -32,6 +34,7 @@ impl Report {
 
     pub(super) fn down(&mut self, address: &str, role: &str, trouble: &Trouble) {
         let (class, failure) = (trouble.class, &trouble.failure);
+        figures::connection_failed(class.as_str());
         if self.is_news_down(class) {
             tracing::warn!(address, role, %class, "no connection: {failure}");
         } else {

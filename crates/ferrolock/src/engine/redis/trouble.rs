@@ -109,7 +109,13 @@ const CLOSED_BY_SERVER: &str = "the server closed the connection";
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Class {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
             Class::Password => "password",
             Class::MaxClients => "maxclients",
             Class::Certificate => "certificate",
@@ -117,7 +123,7 @@ impl fmt::Display for Class {
             Class::Silent => "silent",
             Class::Version => "version",
             Class::Other => "other",
-        })
+        }
     }
 }
 
