@@ -19,6 +19,8 @@ mod name;
 mod options;
 mod owner;
 mod protocol;
+#[cfg(all(test, feature = "embedded"))]
+mod simulation;
 mod sync;
 
 pub use tokio_util::sync::CancellationToken;

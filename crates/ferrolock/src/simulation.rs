@@ -1,0 +1,174 @@
+//! Real code, virtual time, engines that lie by a seed: whatever is lost or late, two never hold at once, and nothing
+//! is left in the end.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::embedded::MemoryEngine;
+use crate::engine::lying::Lying;
+use crate::options::Settings;
+use crate::{Client, ErrorKind, Guard, Owner};
+
+const NAMES: [&str; 2] = ["a", "b"];
+const LEASE: Duration = Duration::from_secs(2);
+
+/// Every guard that somebody has, by name.
+type Held = Arc<Mutex<Vec<(&'static str, Arc<Guard>)>>>;
+
+struct World {
+    held: Held,
+    seed: u64,
+}
+
+impl World {
+    /// By the clock, at most one tenure holds a name.
+    fn check(&self) {
+        let held = unpoisoned(&self.held);
+        for name in NAMES {
+            let mut ids: Vec<_> = held
+                .iter()
+                .filter(|(of, guard)| *of == name && guard.is_held())
+                .map(|(_, guard)| guard.owner_id().clone())
+                .collect();
+            ids.dedup();
+            assert!(
+                ids.len() <= 1,
+                "seed {}: {ids:?} hold {name} at once",
+                self.seed
+            );
+        }
+    }
+
+    fn enter(&self, name: &'static str, guard: Guard) -> Arc<Guard> {
+        let guard = Arc::new(guard);
+        unpoisoned(&self.held).push((name, guard.clone()));
+        self.check();
+        guard
+    }
+
+    fn leave(&self, guard: Arc<Guard>) -> Option<Guard> {
+        unpoisoned(&self.held).retain(|(_, other)| !Arc::ptr_eq(other, &guard));
+        Arc::try_unwrap(guard).ok()
+    }
+}
+
+fn client(space: &str, seed: u64, per_mille: u32) -> (Client, Arc<Lying>) {
+    let lying = Lying::new(MemoryEngine::open(Some(space)));
+    lying.random(seed, per_mille);
+    let settings = Settings {
+        watchdog_lease: LEASE,
+        command_limit: Duration::from_millis(500),
+        unreachable_after: Duration::from_secs(3),
+        ..Settings::default()
+    };
+    (Client::of(Core::new(lying.clone(), settings, None)), lying)
+}
+
+async fn worker(world: Arc<World>, client: Client, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let owner = Owner::new();
+    for _ in 0..25 {
+        let name = NAMES[random.usize(..NAMES.len())];
+        let mut lock = client.lock(name);
+        if random.bool() {
+            lock = lock.owned_by(&owner);
+        }
+        if random.u8(..4) == 0 {
+            lock = lock.lease(Duration::from_millis(300 + random.u64(..1000)));
+        }
+        let got = match random.u8(..3) {
+            0 => lock.try_lock().await,
+            1 => {
+                lock.try_lock_for(Duration::from_millis(random.u64(..2000)))
+                    .await
+            }
+            _ => match tokio::time::timeout(Duration::from_secs(5), lock.lock()).await {
+                Ok(got) => got.map(Some),
+                Err(_) => Ok(None),
+            },
+        };
+        let guard = match got {
+            Ok(Some(guard)) => world.enter(name, guard),
+            Ok(None) => continue,
+            Err(error) => {
+                let kinds = [ErrorKind::Unreachable, ErrorKind::Lost, ErrorKind::Refused];
+                assert!(
+                    kinds.contains(&error.kind()),
+                    "seed {}: {error}",
+                    world.seed
+                );
+                continue;
+            }
+        };
+        work(&world, &mut random, name, guard).await;
+    }
+}
+
+/// Holds for a while, perhaps enters again, and leaves in one of three ways.
+async fn work(world: &World, random: &mut fastrand::Rng, name: &'static str, guard: Arc<Guard>) {
+    let again = match random.u8(..4) {
+        0 => guard
+            .relock()
+            .await
+            .ok()
+            .map(|again| world.enter(name, again)),
+        _ => None,
+    };
+    for _ in 0..random.u8(..4) {
+        tokio::time::sleep(Duration::from_millis(random.u64(..900))).await;
+        world.check();
+    }
+    for guard in [Some(guard), again].into_iter().flatten() {
+        let Some(guard) = world.leave(guard) else {
+            continue;
+        };
+        match random.u8(..3) {
+            0 => drop(guard),
+            1 => drop(guard.unlock().await),
+            _ => drop(testkit::drop_after_polls(1, guard.unlock()).await),
+        }
+    }
+}
+
+async fn life(seed: u64, per_mille: u32) {
+    let space = format!("simulation-{seed}-{per_mille}");
+    let world = Arc::new(World {
+        held: Held::default(),
+        seed,
+    });
+    let clients: Vec<_> = (0..3)
+        .map(|nth| client(&space, seed * 10 + nth, per_mille))
+        .collect();
+    let mut workers = Vec::new();
+    for (nth, (client, _)) in clients.iter().enumerate() {
+        for task in 0..3 {
+            let seed = seed * 100 + nth as u64 * 10 + task;
+            workers.push(tokio::spawn(worker(world.clone(), client.clone(), seed)));
+        }
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    clients.iter().for_each(|(_, lying)| lying.honest());
+
+    // Two leases of debts, and what they left behind.
+    tokio::time::sleep(LEASE * 4).await;
+    for name in NAMES {
+        let lock = clients[0].0.lock(name);
+        assert_eq!(
+            lock.holders().await.unwrap(),
+            [],
+            "seed {seed}: {name} is left"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_never_hold_at_once_and_nothing_is_left_whatever_the_network_does() {
+    for seed in 0..8 {
+        for per_mille in [0, 60, 250] {
+            life(seed, per_mille).await;
+        }
+    }
+}
