@@ -234,8 +234,9 @@ impl<K: Lockable> Guard<K> {
     ///
     /// # Errors
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it was not ours any more;
-    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) when there is no answer: it is tried again in the
-    /// background until the lease is over.
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) when there is no answer and
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the server says no: it is tried again in the background
+    /// until the lease is over.
     pub fn unlock(mut self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
         async move {
             let Some(hold) = self.hold.take() else {
@@ -331,12 +332,8 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Duration) -> Result<()> {
                 .map_or(lease, |cap| cap.since(sent) + hold.terms.margin),
         )
     };
-    let reply = core
-        .ask(
-            Lane::Commands,
-            lock::renew(&tenure.keys, &tenure.bearer, lease),
-        )
-        .await;
+    let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
+    let reply = core.ask_about(Lane::Commands, &tenure.keys, call).await;
     let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)
         .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
     if let Some(reason) = standing.lost() {

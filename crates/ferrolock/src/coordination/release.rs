@@ -11,7 +11,7 @@ use super::hold::{Hold, Status};
 use super::tenure::{After, Op, Outcome, Phase};
 use super::{Tenure, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
 use crate::protocol::lock::{self, Release, Standing};
 use crate::protocol::script::{Call, Value};
@@ -129,7 +129,7 @@ impl Tenure {
         let call = lock::linger(&self.keys, &self.bearer, stay);
         let reply = self
             .core
-            .ask(Lane::Commands, call)
+            .ask_about(Lane::Commands, &self.keys, call)
             .await
             .map_err(|error| error.of(&self.keys.lock))?;
         let standing = lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))?;
@@ -273,8 +273,19 @@ impl Tenure {
                 self.core.engine.round_trip(),
             );
         }
+        let refused = answered
+            .error
+            .clone()
+            .filter(|error| error.kind() == ErrorKind::Refused && !error.is_transient());
+        // It is tried again until the lease is over, but whoever waits need not wait for that.
+        let told = refused.map(|error| (state.count.leaving().to_vec(), error));
         drop(state);
         drop(desk);
+        if let Some((leavers, error)) = told {
+            leavers
+                .iter()
+                .for_each(|leaver| leaver.answer(Err(error.clone())));
+        }
         self.follow(after, Some(answered))
     }
 

@@ -177,6 +177,11 @@ impl<R, L> Count<R, L> {
         Some(Op::Reenter { count })
     }
 
+    /// Those who left and have not heard how it went.
+    pub(crate) fn leaving(&self) -> &[L] {
+        &self.leaving
+    }
+
     /// Who is on the way in.
     pub(crate) fn reentering(&self) -> Option<&R> {
         match &self.under_way {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::coordination::Alive;
 use crate::coordination::acquire::{Patience, Request, acquire};
 use crate::engine::{Failure, Lane};
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::guard::Guard;
 use crate::inspect::{Holder, Remaining};
 use crate::kind::{Lockable, Named, Plain};
@@ -184,7 +184,7 @@ impl<K: Lockable> Lock<K> {
         let value = guard.while_held(body(&guard)).await?;
         match guard.unlock().await {
             // The hold was good to the end of the body; the release goes on in the background.
-            Err(error) if error.kind() == crate::ErrorKind::Unreachable => Ok(value),
+            Err(error) if release_goes_on(&error) => Ok(value),
             Err(error) => Err(error),
             Ok(_) => Ok(value),
         }
@@ -342,6 +342,16 @@ impl Lock<Plain> {
     pub fn non_reentrant(mut self) -> Self {
         self.options.reentry = Reentry::IsAnError;
         self
+    }
+}
+
+/// Whether an unlock that failed found the lock in place.
+fn release_goes_on(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Unreachable => true,
+        // Another type under the name: the lock is not there any more.
+        ErrorKind::Refused => error.code() != Some("WRONGTYPE"),
+        _ => false,
     }
 }
 

@@ -1,0 +1,148 @@
+//! Many at once, and many in a row: nothing piles up.
+
+use std::time::{Duration, Instant};
+
+use ferrolock::Client;
+use testkit::process::{self, Child};
+use testkit::{LIMIT, Server, eventually_async, servers};
+use tokio::runtime::Handle;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn three_thousand_guards_dropped_at_once_are_released_within_a_second() {
+    const GUARDS: usize = 3000;
+    for kind in servers() {
+        let server = Server::start(kind);
+        runtime().block_on(async {
+            let client = Client::connect(server.url()).await.unwrap();
+            let mut tasks = tokio::task::JoinSet::new();
+            for n in 0..GUARDS {
+                let lock = client.lock(format!("orders/{n}"));
+                tasks.spawn(async move { lock.lock().await.unwrap() });
+            }
+            let guards = tasks.join_all().await;
+            let mut look = server.connect();
+            assert_eq!(look.command(&["DBSIZE"]).int(), 3000);
+
+            let begun = Instant::now();
+            drop(guards);
+            let dropped = begun.elapsed();
+            eventually_async(LIMIT, "all are released", async || {
+                look.command(&["DBSIZE"]).int() == 0
+            })
+            .await;
+
+            let took = begun.elapsed();
+            eprintln!(
+                "{}: dropped in {dropped:?}, released in {took:?}",
+                kind.name()
+            );
+            assert!(took < Duration::from_secs(10), "{took:?}");
+        });
+    }
+}
+
+const PAIRS: usize = 100_000;
+const WORKERS: usize = 64;
+
+/// Takes and gives back, and says what it has before and after. A process of its own: memory is counted.
+#[test]
+fn busy_program() {
+    let Some(role) = process::role() else { return };
+    let url = role.args()[0].clone();
+    runtime().block_on(async {
+        let client = Client::connect(&url).await.unwrap();
+        // Buffers, threads and maps have the size they keep.
+        pairs(&client, PAIRS / 5).await;
+        settled(0).await;
+        let (tasks, memory) = (tasks(), resident_kib());
+        let begun = Instant::now();
+        pairs(&client, PAIRS).await;
+        let took = begun.elapsed();
+        settled(tasks).await;
+        role.say(&format!("{}", tasks_over(tasks)));
+        role.say(&format!("{}", resident_kib().saturating_sub(memory)));
+        role.say(&format!("{took:?}, tasks {tasks}, memory {memory} KiB"));
+        role.hear();
+    });
+}
+
+async fn pairs(client: &Client, count: usize) {
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..WORKERS {
+        let client = client.clone();
+        workers.spawn(async move {
+            for n in 0..count / WORKERS {
+                // Mostly names never used before, some that others want too; unlocked, and now and then dropped.
+                let name = match n % 50 {
+                    0 => "shared".to_owned(),
+                    _ => format!("orders/{worker}/{n}"),
+                };
+                let guard = client.lock(name).lock().await.unwrap();
+                match n % 10 {
+                    0 => drop(guard),
+                    _ => drop(guard.unlock().await.unwrap()),
+                }
+            }
+        });
+    }
+    workers.join_all().await;
+}
+
+/// Past the linger of subscriptions, and with no more tasks than there were.
+async fn settled(wanted: usize) {
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    if wanted > 0 {
+        eventually_async(LIMIT, "the tasks have ended", async || tasks() <= wanted).await;
+    }
+}
+
+fn tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+fn tasks_over(before: usize) -> usize {
+    tasks().saturating_sub(before)
+}
+
+fn resident_kib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were() {
+    let servers: Vec<Server> = servers().into_iter().map(Server::start).collect();
+    let mut programs: Vec<Child> = servers
+        .iter()
+        .map(|server| Child::again("many::busy_program", &[&server.url()]))
+        .collect();
+    for (server, program) in servers.iter().zip(&mut programs) {
+        let limit = Duration::from_secs(240);
+        let tasks: usize = program.hear(limit).parse().unwrap();
+        let memory: usize = program.hear(limit).parse().unwrap();
+        let took = program.hear(limit);
+        eprintln!(
+            "{}: {PAIRS} pairs in {took}; {memory} KiB more",
+            server.kind().name()
+        );
+        assert_eq!(tasks, 0, "tasks are left");
+        // A leak of a hundred bytes each would be ten thousand.
+        assert!(memory < 8 * 1024, "{memory} KiB more");
+        assert_eq!(server.command(&["DBSIZE"]).int(), 0);
+        let channels = server.command(&["PUBSUB", "CHANNELS"]).list();
+        assert!(channels.is_empty(), "{channels:?}");
+        program.say("end");
+    }
+}

@@ -1,0 +1,45 @@
+//! Bad input, ways in, and what lies on the server: what strangers to this library see of it.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+mod bad_input;
+mod differences;
+mod examples;
+mod journal;
+mod player;
+mod refusals;
+mod secrets;
+mod ways_in;
+mod wrong_type;
+
+use ferrolock::Client;
+use testkit::{Server, servers};
+
+/// Runs a test on a fresh server of each make.
+pub(crate) fn on_each_server(test: impl AsyncFn(&Server)) {
+    for kind in servers() {
+        let server = Server::start(kind);
+        runtime().block_on(test(&server));
+    }
+}
+
+/// Two workers: the tests' own looks at a server block.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+pub(crate) async fn connect(server: &Server) -> Client {
+    Client::connect(server.url()).await.unwrap()
+}

@@ -1,0 +1,138 @@
+//! Servers that say no: too old, or without the rights.
+
+use std::time::Duration;
+
+use ferrolock::{Client, Error, ErrorKind};
+use testkit::{Server, StubServer, servers};
+
+use crate::runtime;
+
+#[track_caller]
+fn too_old(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert_eq!(error.code(), Some("VERSION"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("6.2.14") && text.contains('7'), "{text}");
+    assert!(!error.is_transient());
+}
+
+#[test]
+fn a_redis_before_version_7_is_refused_at_connect_with_the_reason() {
+    let old = StubServer::old();
+    runtime().block_on(async {
+        too_old(&Client::connect(old.url()).await.unwrap_err());
+    });
+    assert_eq!(old.count("EVALSHA") + old.count("EVAL"), 0);
+}
+
+#[test]
+fn a_lazy_client_of_an_old_redis_is_refused_at_its_first_call() {
+    let old = StubServer::old();
+    runtime().block_on(async {
+        let client = Client::builder()
+            .url(old.url())
+            .command_limit(Duration::from_millis(500))
+            .unreachable_after(Duration::from_secs(1))
+            .connect_lazy()
+            .unwrap();
+        too_old(&client.lock("orders").try_lock().await.unwrap_err());
+        too_old(&client.lock("orders").lock().await.unwrap_err());
+        too_old(&client.lock("orders").holders().await.unwrap_err());
+        too_old(&client.ping().await.unwrap_err());
+    });
+    assert_eq!(old.count("EVALSHA") + old.count("EVAL"), 0);
+}
+
+#[track_caller]
+fn refused(error: &Error, code: &str) {
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert_eq!(error.code(), Some(code), "{error}");
+}
+
+#[test]
+fn a_user_without_the_right_to_a_key_is_told_noperm_and_may_use_its_own() {
+    for kind in servers() {
+        let server = Server::builder(kind)
+            .acl("alice on >secret ~orders ~redisson_lock__channel:{orders} &* +@all")
+            .start();
+        runtime().block_on(async {
+            let client = Client::builder()
+                .url(format!("redis://127.0.0.1:{}", server.port()))
+                .username("alice")
+                .password("secret")
+                .connect()
+                .await
+                .unwrap();
+            let stranger = client.lock("accounts");
+
+            refused(&stranger.lock().await.unwrap_err(), "NOPERM");
+            refused(&stranger.try_lock().await.unwrap_err(), "NOPERM");
+            refused(&stranger.holders().await.unwrap_err(), "NOPERM");
+            refused(&stranger.force_unlock().await.unwrap_err(), "NOPERM");
+            let guard = client.lock("orders").lock().await.unwrap();
+            guard.unlock().await.unwrap();
+        });
+        assert_eq!(server.keys(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_release_that_is_refused_is_told_at_once_and_does_not_take_the_result_of_a_run_away() {
+    for kind in servers() {
+        // The script that releases also names the channel.
+        let server = Server::builder(kind)
+            .acl("alice on >secret ~orders &* +@all")
+            .start();
+        runtime().block_on(async {
+            let client = Client::builder()
+                .url(format!("redis://alice:secret@127.0.0.1:{}", server.port()))
+                .command_limit(Duration::from_secs(3600))
+                .connect()
+                .await
+                .unwrap();
+            let lock = client.lock("orders").lease(Duration::from_millis(300));
+
+            let guard = lock.lock().await.unwrap();
+            refused(&guard.unlock().await.unwrap_err(), "NOPERM");
+            // Free when the lease is over, as if the holder had died.
+            assert_eq!(lock.run(async |_| 42).await.unwrap(), 42);
+        });
+    }
+}
+
+#[test]
+fn a_user_without_the_right_to_run_scripts_is_told_noperm() {
+    for kind in servers() {
+        let server = Server::builder(kind)
+            .acl("alice on >secret ~* &* +@all -@scripting")
+            .start();
+        runtime().block_on(async {
+            let url = format!("redis://alice:secret@127.0.0.1:{}", server.port());
+            let error = match Client::connect(url).await {
+                Err(error) => error,
+                Ok(client) => client.lock("orders").lock().await.unwrap_err(),
+            };
+            refused(&error, "NOPERM");
+        });
+    }
+}
+
+#[test]
+fn a_wrong_password_is_refused_at_connect() {
+    for kind in servers() {
+        let server = Server::builder(kind).requirepass("right").start();
+        runtime().block_on(async {
+            let at = format!("127.0.0.1:{}", server.port());
+            let wrong = Client::connect(format!("redis://:wrong@{at}")).await;
+            refused(&wrong.unwrap_err(), "WRONGPASS");
+            let none = Client::connect(format!("redis://{at}")).await;
+            refused(&none.unwrap_err(), "NOAUTH");
+            let over = Client::builder()
+                .url(format!("redis://:wrong@{at}"))
+                .password("right")
+                .connect()
+                .await;
+            over.unwrap().ping().await.unwrap();
+        });
+    }
+}
