@@ -82,7 +82,6 @@
 //! processes. In a test with paused time it follows that time, so a lease of an hour costs nothing:
 //!
 //! ```
-//! # #[cfg(feature = "embedded")]
 //! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
 //! use std::time::Duration;
 //! use ferrolock::{Client, LostReason};
@@ -90,7 +89,7 @@
 //! // Inside `#[tokio::test(start_paused = true)]`:
 //! let guard = Client::memory().lock("x").lease(Duration::from_secs(3600)).lock().await?;
 //! assert_eq!(guard.lost().await, LostReason::Expired);
-//! # ferrolock::Result::Ok(())
+//! # Ok::<(), ferrolock::Error>(())
 //! # }).unwrap();
 //! ```
 //!
