@@ -1,0 +1,132 @@
+//! 8 tasks in each of 4 processes, and a counter that loses counts unless they are kept apart.
+
+use ferrolock::Client;
+use testkit::process::{self, Child};
+use testkit::{Counter, Kind, LIMIT, Server, servers};
+
+const PROCESSES: u64 = 4;
+const TASKS: u64 = 8;
+
+/// How the processes are kept apart.
+#[derive(Clone, Copy)]
+enum Lock {
+    /// One lock for all: the claim.
+    Shared,
+    /// A lock of its own for each process.
+    OwnInEachProcess,
+    None,
+}
+
+impl Lock {
+    fn name(self, process: u64) -> String {
+        match self {
+            Lock::Shared => "x".to_owned(),
+            Lock::OwnInEachProcess => format!("x{process}"),
+            Lock::None => String::new(),
+        }
+    }
+}
+
+/// A process of the crowd: told the server, the file of the counter, the lock, and how often each task counts.
+#[test]
+fn contender() {
+    let Some(role) = process::role() else { return };
+    let [url, file, name, rounds] = role.args() else {
+        panic!("four arguments: {role:?}");
+    };
+    let (counter, rounds) = (Counter::file(file), rounds.parse::<u64>().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(url).await.unwrap();
+        role.say("ready");
+        role.hear();
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| tokio::spawn(count(client.clone(), name.clone(), counter.clone(), rounds)))
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    role.say("done");
+}
+
+async fn count(client: Client, name: String, counter: Counter, rounds: u64) {
+    for _ in 0..rounds {
+        if name.is_empty() {
+            counter.bump_async().await;
+        } else {
+            let guard = client.lock(&name).lock().await.unwrap();
+            counter.bump_async().await;
+            guard.unlock().await.unwrap();
+        }
+    }
+}
+
+/// What the counter should say at the end, and what it says.
+fn crowd(kind: Kind, lock: Lock, rounds: u64) -> (u64, u64) {
+    let server = Server::start(kind);
+    let file = server.folder().join("count");
+    let url = server.url();
+    let mut contenders: Vec<_> = (0..PROCESSES)
+        .map(|process| {
+            let (file, name) = (file.to_str().unwrap(), lock.name(process));
+            let args = [&url, file, &name, &rounds.to_string()];
+            Child::again("contention::contender", &args)
+        })
+        .collect();
+    for contender in &mut contenders {
+        assert_eq!(contender.hear(LIMIT), "ready");
+    }
+    let begun = std::time::Instant::now();
+    contenders.iter_mut().for_each(|each| each.say("go"));
+    for contender in &mut contenders {
+        assert_eq!(contender.hear(10 * LIMIT), "done");
+        assert!(contender.wait(LIMIT).success());
+    }
+    let (due, counted) = (PROCESSES * TASKS * rounds, Counter::file(file).read());
+    eprintln!(
+        "{}: {counted} of {due} counted in {:?}",
+        kind.name(),
+        begun.elapsed()
+    );
+    assert_eq!(server.keys(), Vec::<String>::new());
+    (due, counted)
+}
+
+fn two_owners_never_hold_at_once(kind: Kind) {
+    if servers().contains(&kind) {
+        let (due, counted) = crowd(kind, Lock::Shared, 313);
+        assert!(due >= 10_000);
+        assert_eq!(counted, due, "somebody counted while another did");
+    }
+}
+
+#[test]
+fn two_owners_never_hold_at_once_in_10000_acquisitions_on_redis() {
+    two_owners_never_hold_at_once(Kind::Redis);
+}
+
+#[test]
+fn two_owners_never_hold_at_once_in_10000_acquisitions_on_valkey() {
+    two_owners_never_hold_at_once(Kind::Valkey);
+}
+
+#[test]
+fn without_a_lock_the_counter_shows_it() {
+    for kind in servers() {
+        let (due, counted) = crowd(kind, Lock::None, 40);
+        assert!(counted < due, "the harness does not bite");
+    }
+}
+
+#[test]
+fn with_a_lock_in_each_process_the_counter_shows_that_processes_meet() {
+    for kind in servers() {
+        let (due, counted) = crowd(kind, Lock::OwnInEachProcess, 40);
+        assert!(counted < due, "the harness does not bite");
+    }
+}

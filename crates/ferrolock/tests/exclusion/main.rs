@@ -1,0 +1,25 @@
+//! Two owners never hold at once, and a hold belongs to its owner.
+//!
+//! A story is told once, as an `async fn` over a [`Stage`](stage::Stage), and runs in paused time on `memory:` and on
+//! each real server. What needs processes or a broken network runs on the servers only.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "test code: a failure ends the test, and real servers live in real time"
+)]
+
+#[macro_use]
+mod stage;
+
+mod contention;
+mod cuts;
+mod giving_back;
+mod inspection;
+mod numbers;
+mod ownership;
+mod reentry;
+mod self_made;

@@ -1,0 +1,407 @@
+//! The same owner enters again.
+
+use std::time::Duration;
+
+use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason, Owner, Unlocked};
+use testkit::{LIMIT, eventually_async};
+use tokio::sync::oneshot;
+
+use crate::stage::Stage;
+
+stories!(
+    five_holds_and_four_unlocks_leave_it_held_with_the_lease_refreshed,
+    the_last_of_many_unlocks_wakes_a_waiter,
+    holds_of_one_owner_may_be_given_back_in_any_order,
+    a_shorter_lease_inside_does_not_shorten_the_outer,
+    a_shorter_lease_inside_does_not_shorten_a_renewed_one,
+    a_longer_lease_inside_keeps_the_lock_for_the_inner_hold_only,
+    two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in,
+    all_waiters_of_an_owner_go_in_with_its_first_grant,
+    a_reentry_after_the_key_was_deleted_tells_the_outer_guard,
+    a_reentry_after_a_take_over_tells_the_outer_guard,
+    relock_adds_a_hold_and_revives_nothing,
+    a_lock_call_of_an_owner_who_is_just_leaving_gets_in,
+    a_second_acquisition_of_a_non_reentrant_owner_changes_nothing,
+    non_reentrant_excludes_others_as_ever,
+    a_non_reentrant_waiter_whose_owner_gets_in_elsewhere_is_told,
+);
+
+/// The client's lease, when nothing else is said.
+const LEASE: Duration = Duration::from_secs(30);
+
+async fn enter(client: &Client, owner: &Owner, times: usize) -> Vec<Guard> {
+    let lock = client.lock("x").owned_by(owner);
+    let mut guards = Vec::new();
+    for _ in 0..times {
+        guards.push(lock.lock().await.unwrap());
+    }
+    guards
+}
+
+async fn five_holds_and_four_unlocks_leave_it_held_with_the_lease_refreshed(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let mut guards = enter(&ours, &Owner::new(), 5).await;
+    assert_eq!(stage.counts("x").await, [5]);
+
+    for left in (1..5).rev() {
+        stage.run_down("x", Duration::from_secs(5)).await;
+        let before = stage.ttl("x").await;
+        let unlocked = guards.pop().unwrap().unlock().await.unwrap();
+
+        assert_eq!(unlocked, Unlocked::StillHeld(left));
+        assert_eq!(stage.counts("x").await, [left]);
+        let after = stage.ttl("x").await;
+        assert!(before <= LEASE - Duration::from_secs(5), "{before:?}");
+        assert!(after > LEASE - Duration::from_secs(4), "{after:?}");
+        assert!(theirs.lock("x").try_lock().await.unwrap().is_none());
+    }
+
+    assert!(guards[0].is_held());
+    let fifth = guards.pop().unwrap().unlock().await.unwrap();
+    assert_eq!(fifth, Unlocked::Released);
+    assert_eq!(stage.look("x").await, None);
+}
+
+async fn the_last_of_many_unlocks_wakes_a_waiter(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let guards = enter(&ours, &Owner::new(), 5).await;
+    let waiter = tokio::spawn(theirs.lock("x").lock());
+    if let Some(server) = stage.server() {
+        server.wait_for_subscribers("redisson_lock__channel:{x}", 1);
+    } else {
+        // Paused time goes on only when everybody waits.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    let mut left = 5;
+    for guard in guards {
+        assert!(!waiter.is_finished(), "{left} holds are left");
+        left -= 1;
+        let unlocked = guard.unlock().await.unwrap();
+        assert_eq!(unlocked == Unlocked::Released, left == 0);
+    }
+    let released = tokio::time::Instant::now();
+    let guard = waiter.await.unwrap().unwrap();
+
+    let waited = released.elapsed();
+    if stage.server().is_some() {
+        eprintln!("woken {waited:?} after the release");
+    } else {
+        // Far from the safety poll: a message woke it.
+        assert!(waited <= Duration::from_millis(10), "{waited:?}");
+    }
+    guard.unlock().await.unwrap();
+}
+
+async fn holds_of_one_owner_may_be_given_back_in_any_order(stage: &Stage) {
+    let client = stage.client().await;
+    let mut guards = enter(&client, &Owner::new(), 3).await;
+    let (third, second, first) = (guards.pop(), guards.pop(), guards.pop());
+
+    for (guard, left) in [(first, 2), (third, 1)] {
+        assert_eq!(
+            guard.unwrap().unlock().await.unwrap(),
+            Unlocked::StillHeld(left)
+        );
+        assert_eq!(stage.counts("x").await, [left]);
+    }
+
+    assert!(second.as_ref().unwrap().is_held());
+    assert_eq!(second.unwrap().unlock().await.unwrap(), Unlocked::Released);
+}
+
+async fn a_shorter_lease_inside_does_not_shorten_the_outer(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = client.lock("x").owned_by(&Owner::new());
+    let ten = Duration::from_secs(10);
+    let outer = lock.clone().lease(ten).lock().await.unwrap();
+
+    let inner = lock.lease(Duration::from_millis(300)).lock().await.unwrap();
+
+    assert!(stage.ttl("x").await > ten / 2);
+    assert!(inner.remaining() < Duration::from_millis(300));
+    assert_eq!(inner.lost().await, LostReason::Expired);
+    assert!(outer.is_held());
+    assert!(stage.ttl("x").await > ten / 2);
+    // What is over for the inner hold is given back all the same.
+    assert_eq!(
+        inner.unlock().await.unwrap_err().lost_reason(),
+        Some(LostReason::Expired)
+    );
+    assert!(stage.ttl("x").await > ten / 2);
+    assert_eq!(stage.counts("x").await, [1]);
+    outer.check().await.unwrap();
+    assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
+}
+
+async fn a_shorter_lease_inside_does_not_shorten_a_renewed_one(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = client.lock("x").owned_by(&Owner::new());
+    let outer = lock.lock().await.unwrap();
+
+    let inner = lock.lease(Duration::from_millis(300)).lock().await.unwrap();
+    assert!(stage.ttl("x").await > LEASE / 2);
+    assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
+
+    assert!(stage.ttl("x").await > LEASE / 2);
+    assert!(outer.remaining() > LEASE / 2);
+    assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
+}
+
+async fn a_longer_lease_inside_keeps_the_lock_for_the_inner_hold_only(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let short = Duration::from_millis(300);
+    let outer = lock.clone().lease(short).lock().await.unwrap();
+    let inner = lock.lease(Duration::from_secs(10)).lock().await.unwrap();
+
+    assert_eq!(outer.lost().await, LostReason::Expired);
+    tokio::time::sleep(short).await;
+
+    assert!(inner.is_held());
+    inner.check().await.unwrap();
+    assert!(theirs.lock("x").try_lock().await.unwrap().is_none());
+    assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
+    drop(outer);
+    theirs
+        .lock("x")
+        .lock()
+        .await
+        .unwrap()
+        .unlock()
+        .await
+        .unwrap();
+}
+
+async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let held = theirs.lock("x").lock().await.unwrap();
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let (second_is_in, told) = oneshot::channel();
+    let first = tokio::spawn({
+        let lock = lock.clone();
+        async move {
+            let guard = lock.lock().await.unwrap();
+            told.await.unwrap();
+            guard.unlock().await.unwrap()
+        }
+    });
+    let second = tokio::spawn(async move {
+        let guard = lock.lock().await.unwrap();
+        second_is_in.send(()).unwrap();
+        guard.unlock().await.unwrap()
+    });
+    // Both wait before the lock is free.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+
+    held.unlock().await.unwrap();
+
+    let unlocked = (first.await.unwrap(), second.await.unwrap());
+    assert!(
+        matches!(unlocked.0, Unlocked::Released) ^ matches!(unlocked.1, Unlocked::Released),
+        "{unlocked:?}"
+    );
+    assert_eq!(stage.look("x").await, None);
+}
+
+async fn all_waiters_of_an_owner_go_in_with_its_first_grant(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let held = theirs.lock("x").lock().await.unwrap();
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let waiters: Vec<_> = (0..8).map(|_| tokio::spawn(lock.lock())).collect();
+    let stranger = tokio::spawn(ours.lock("x").lock());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+
+    held.unlock().await.unwrap();
+    // Whoever of the two is first: the eight are inside together, and without the stranger.
+    let mut guards = Vec::new();
+    for waiter in waiters {
+        if stranger.is_finished() && guards.is_empty() {
+            break;
+        }
+        guards.push(waiter.await.unwrap().unwrap());
+    }
+
+    assert_eq!(guards.len(), 8, "the line is first come, first served");
+    assert_eq!(stage.counts("x").await, [8]);
+    assert!(!stranger.is_finished());
+    drop(guards);
+    stranger.await.unwrap().unwrap().unlock().await.unwrap();
+    assert_eq!(stage.look("x").await, None);
+}
+
+async fn a_reentry_after_the_key_was_deleted_tells_the_outer_guard(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = client.lock("x").owned_by(&Owner::new());
+    let outer = lock.lock().await.unwrap();
+    stage.vanish("x").await;
+
+    let error = lock.lock().await.unwrap_err();
+
+    assert_eq!(
+        (error.kind(), error.lost_reason()),
+        (ErrorKind::Lost, Some(LostReason::Removed))
+    );
+    assert_eq!(outer.state(), HoldState::Lost(LostReason::Removed));
+    assert_eq!(outer.lost().await, LostReason::Removed);
+    assert_eq!(stage.look("x").await, None, "nothing is revived");
+    // The owner starts anew, and the old guard stays what it is.
+    let fresh = lock.lock().await.unwrap();
+    assert_ne!(fresh.owner_id(), outer.owner_id());
+    assert_eq!(fresh.hold_count(), 1);
+    assert_eq!(outer.state(), HoldState::Lost(LostReason::Removed));
+    assert_eq!(
+        outer.unlock().await.unwrap_err().lost_reason(),
+        Some(LostReason::Removed)
+    );
+    fresh.check().await.unwrap();
+    assert_eq!(stage.counts("x").await, [1]);
+    assert_eq!(fresh.unlock().await.unwrap(), Unlocked::Released);
+}
+
+async fn a_reentry_after_a_take_over_tells_the_outer_guard(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let outer = lock.lock().await.unwrap();
+    stage.vanish("x").await;
+    let robber = theirs.lock("x").lock().await.unwrap();
+
+    let error = lock.try_lock().await.unwrap_err();
+
+    assert_eq!(error.lost_reason(), Some(LostReason::TakenOver));
+    assert_eq!(outer.state(), HoldState::Lost(LostReason::TakenOver));
+    let look = stage.look("x").await.unwrap();
+    assert_eq!(look.holds.len(), 1);
+    assert_eq!(look.holds[robber.owner_id().as_str()], 1);
+    assert!(lock.try_lock().await.unwrap().is_none(), "now it is busy");
+    robber.unlock().await.unwrap();
+}
+
+async fn relock_adds_a_hold_and_revives_nothing(stage: &Stage) {
+    let client = stage.client().await;
+    let outer = client.lock("x").lock().await.unwrap();
+
+    let inner = outer.relock().await.unwrap();
+    assert_eq!(inner.owner_id(), outer.owner_id());
+    assert_eq!(stage.counts("x").await, [2]);
+    assert_eq!(outer.unlock().await.unwrap(), Unlocked::StillHeld(1));
+    let third = inner.relock().await.unwrap();
+    assert_eq!((inner.hold_count(), third.hold_count()), (2, 2));
+    third.unlock().await.unwrap();
+
+    stage.vanish("x").await;
+    let error = inner.relock().await.unwrap_err();
+    assert_eq!(error.lost_reason(), Some(LostReason::Removed));
+    assert_eq!(inner.state(), HoldState::Lost(LostReason::Removed));
+    assert_eq!(stage.look("x").await, None);
+    let again = inner.relock().await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Lost);
+}
+
+/// Whether the call meets the last hold, its release, or nothing: the owner lost nothing, so it is no loss.
+async fn a_lock_call_of_an_owner_who_is_just_leaving_gets_in(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = client.lock("x").owned_by(&Owner::new());
+
+    for round in 0..300 {
+        let last = lock.lock().await.unwrap();
+        let unlocking = tokio::spawn(last.unlock());
+        let next = match round % 3 {
+            0 => lock.lock().await.unwrap(),
+            1 => lock
+                .try_lock()
+                .await
+                .unwrap()
+                .expect("never busy with itself"),
+            _ => {
+                let waited = lock.try_lock_for(LIMIT).await.unwrap();
+                waited.expect("it becomes free")
+            }
+        };
+        unlocking.await.unwrap().unwrap();
+        assert_eq!(stage.counts("x").await, [1]);
+        next.unlock().await.unwrap();
+    }
+
+    assert_eq!(stage.look("x").await, None);
+}
+
+async fn a_second_acquisition_of_a_non_reentrant_owner_changes_nothing(stage: &Stage) {
+    let client = stage.client().await;
+    let owner = Owner::new();
+    let lock = client.lock("x").owned_by(&owner).non_reentrant();
+    let guard = lock.lock().await.unwrap();
+    stage.run_down("x", Duration::from_secs(5)).await;
+    let before = stage.look("x").await.unwrap();
+
+    let errors = [
+        lock.lock().await.unwrap_err(),
+        lock.try_lock().await.unwrap_err(),
+        lock.try_lock_for(LIMIT).await.unwrap_err(),
+        lock.run(async |_| ()).await.unwrap_err(),
+    ];
+
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+        assert_eq!(error.lock_name(), Some("x"));
+    }
+    let after = stage.look("x").await.unwrap();
+    assert_eq!(after.holds, before.holds);
+    assert!(after.ttl <= before.ttl, "the lease is not refreshed");
+    assert_eq!((guard.hold_count(), guard.is_held()), (1, true));
+    // It is the handle that does not enter again: another handle of that owner may.
+    let inner = client.lock("x").owned_by(&owner).lock().await.unwrap();
+    assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+    lock.lock().await.unwrap().unlock().await.unwrap();
+}
+
+async fn non_reentrant_excludes_others_as_ever(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let guard = ours.lock("x").non_reentrant().lock().await.unwrap();
+
+    assert!(
+        ours.lock("x")
+            .non_reentrant()
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        theirs
+            .lock("x")
+            .non_reentrant()
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let waiter = tokio::spawn(theirs.lock("x").non_reentrant().lock());
+    guard.unlock().await.unwrap();
+
+    waiter.await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+async fn a_non_reentrant_waiter_whose_owner_gets_in_elsewhere_is_told(stage: &Stage) {
+    let (ours, theirs) = stage.clients().await;
+    let held = theirs.lock("x").lock().await.unwrap();
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let first = tokio::spawn(lock.lock());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let second = tokio::spawn(lock.non_reentrant().lock());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+
+    held.unlock().await.unwrap();
+
+    let error = second.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    let guard = first.await.unwrap().unwrap();
+    assert_eq!(stage.counts("x").await, [1]);
+    drop(guard);
+    eventually_async(LIMIT, "it is free", async || {
+        stage.look("x").await.is_none()
+    })
+    .await;
+}
