@@ -1,5 +1,6 @@
 //! The least a client can do: ready-made bytes over one socket, so many pairs in flight.
 
+use redis::Cmd;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,12 +37,8 @@ impl Bare {
     pub(crate) fn new(server: &Server, names: &[String]) -> Self {
         let (acquire, release) = (load(server, ACQUIRE), load(server, RELEASE));
         let pairs = names.iter().enumerate().map(|(number, name)| {
-            let field = format!("{CLIENT_ID}:{number}");
-            let channel = format!("redisson_lock__channel:{{{name}}}");
-            Pair {
-                acquire: packed(&["EVALSHA", &acquire, "1", name, &field, LEASE_MS]),
-                release: packed(&["EVALSHA", &release, "2", name, &channel, &field, "0", "0"]),
-            }
+            let [acquire, release] = words(&acquire, &release, name, number).map(|it| packed(&it));
+            Pair { acquire, release }
         });
         let stream = TcpStream::connect(server.address()).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -93,13 +90,35 @@ impl Bare {
     }
 }
 
+/// The two script calls of a pair, for a client that sends commands.
+pub(crate) fn commands(server: &Server, name: &str) -> [Cmd; 2] {
+    words(&load(server, ACQUIRE), &load(server, RELEASE), name, 0).map(|words| {
+        let mut command = Cmd::new();
+        for word in &words {
+            command.arg(word);
+        }
+        command
+    })
+}
+
+/// Acquire and release of a name, word by word.
+fn words(acquire: &str, release: &str, name: &str, number: usize) -> [Vec<String>; 2] {
+    let field = format!("{CLIENT_ID}:{number}");
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    [
+        vec!["EVALSHA", acquire, "1", name, &field, LEASE_MS],
+        vec!["EVALSHA", release, "2", name, &channel, &field, "0", "0"],
+    ]
+    .map(|words| words.into_iter().map(str::to_owned).collect())
+}
+
 fn load(server: &Server, source: &str) -> String {
     let sha = sha1_smol::Sha1::from(source).digest().to_string();
     assert_eq!(server.command(&["SCRIPT", "LOAD", source]).text(), sha);
     sha
 }
 
-fn packed(words: &[&str]) -> Vec<u8> {
+fn packed(words: &[String]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend(format!("${}\r\n{word}\r\n", word.len()).as_bytes());

@@ -34,6 +34,11 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
+    pub(crate) fn push(&mut self, ours: f64, reference: f64) {
+        self.ours.push(ours);
+        self.reference.push(reference);
+    }
+
     pub(crate) fn ours(&self) -> f64 {
         median(&self.ours)
     }

@@ -39,8 +39,10 @@ async fn turns(server: &Server) -> Turns {
         // The first round warms up.
         if round > 0 {
             let pairs = (IN_FLIGHT * PAIRS_EACH) as f64;
-            turns.ours.push((between - before) * 1e6 / pairs);
-            turns.reference.push((after - between) * 1e6 / pairs);
+            turns.push(
+                (between - before) * 1e6 / pairs,
+                (after - between) * 1e6 / pairs,
+            );
         }
     }
     turns

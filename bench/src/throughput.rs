@@ -30,8 +30,7 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
             );
             // The first round warms up.
             if round > 0 {
-                ours.turns.ours.push(rate);
-                ours.turns.reference.push(reference);
+                ours.turns.push(rate, reference);
             }
         }
     }
