@@ -1,0 +1,63 @@
+//! A replay of Redisson's flow for an uncontended pair: acquire, unlock with a latch, delete the latch.
+//!
+//! Three commands, of which two run scripts, called by their hash as Redisson does. The scripts are ours, written
+//! from what Redisson's do to the keys.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+
+const LEASE_MS: u64 = 30_000;
+/// What Redisson gives a latch with its default settings.
+const LATCH_MS: u64 = 18_000;
+const OWNER: &str = "5f2c31b5-93a1-4c11-9bdc-0c6f2b3a7d10";
+
+/// The scripts, known to the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay {
+    acquire: String,
+    unlock: String,
+}
+
+impl Replay {
+    pub(crate) async fn load(connection: &mut MultiplexedConnection) -> Self {
+        Self {
+            acquire: load(connection, include_str!("redisson/acquire.lua")).await,
+            unlock: load(connection, include_str!("redisson/unlock.lua")).await,
+        }
+    }
+
+    /// Takes the lock and gives it back, each command after the reply to the one before.
+    pub(crate) async fn pair(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
+        let owner = format!("{OWNER}:{n}");
+        let latch = format!("redisson_unlock_latch:{{{name}}}:{n:032x}");
+        let mut acquire = script(&self.acquire, &[name]);
+        acquire.arg(LEASE_MS).arg(&owner);
+        assert_eq!(send(connection, &acquire).await, Value::Nil);
+
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        let mut unlock = script(&self.unlock, &[name, &channel, &latch]);
+        unlock.arg(0).arg(LEASE_MS).arg(&owner);
+        unlock.arg("PUBLISH").arg(LATCH_MS);
+        assert_eq!(send(connection, &unlock).await, Value::Int(1));
+
+        let mut delete = redis::cmd("DEL");
+        delete.arg(&latch);
+        assert_eq!(send(connection, &delete).await, Value::Int(1));
+    }
+}
+
+async fn load(connection: &mut MultiplexedConnection, source: &str) -> String {
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(source);
+    load.query_async(connection).await.unwrap()
+}
+
+fn script(sha: &str, keys: &[&str]) -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(sha).arg(keys.len()).arg(keys);
+    command
+}
+
+async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Value {
+    connection.send_packed_command(command).await.unwrap()
+}

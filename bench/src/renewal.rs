@@ -1,0 +1,101 @@
+//! What many held locks cost while nothing happens but their renewal.
+
+use crate::reference::two_threads;
+use crate::report::{Must, Row};
+use crate::rounds::now;
+use crate::server_cpu::cpu;
+use ferrolock::{Client, Guard};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::Server;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+const LOCKS: usize = 10_000;
+const ACQUIRING: usize = 512;
+/// One default lease: each lock is renewed about three times.
+const WATCHED: Duration = Duration::from_secs(30);
+/// As long as the system keeps thread names.
+const KEEPER: &str = "ferrolock-keepe";
+
+pub(crate) fn measure(server: &Server) -> Vec<Row> {
+    two_threads().block_on(async {
+        let client = Client::connect(server.url()).await.unwrap();
+        let guards = hold_all(&client).await;
+        let (begun, commands, server_cpu, keeper) = look(server);
+        tokio::time::sleep(WATCHED).await;
+        let (ended, commands_after, server_cpu_after, keeper_after) = look(server);
+        assert!(guards.iter().all(Guard::is_held), "a lock was lost");
+        let seconds = (ended - begun) as f64 / 1e9;
+        let rows = [
+            (
+                "commands",
+                "/s",
+                (commands_after - commands) as f64 / seconds,
+            ),
+            (
+                "server CPU",
+                " %",
+                (server_cpu_after - server_cpu) * 100.0 / seconds,
+            ),
+            (
+                "keeper CPU",
+                " %",
+                (keeper_after - keeper) as f64 / 1e7 / seconds,
+            ),
+        ];
+        release_all(guards).await;
+        rows.map(|(what, unit, ours)| Row {
+            what: format!("renewal of {LOCKS} held locks, lease 30 s, over {seconds:.0} s: {what}"),
+            unit,
+            ours,
+            reference: None,
+            ratio: None,
+            must: Must::Stated,
+        })
+        .into()
+    })
+}
+
+/// The time, script calls so far, the server's seconds and the keeper's nanoseconds of processor time.
+fn look(server: &Server) -> (u64, u64, f64, u64) {
+    let calls = server.commandstats().get("evalsha").copied().unwrap_or(0);
+    (now(), calls, cpu(server), keeper_nanos())
+}
+
+async fn hold_all(client: &Client) -> Vec<Guard> {
+    let turn = Arc::new(Semaphore::new(ACQUIRING));
+    let mut tasks = JoinSet::new();
+    for number in 0..LOCKS {
+        let (lock, turn) = (client.lock(format!("held/{number}")), turn.clone());
+        tasks.spawn(async move {
+            let _turn = turn.acquire().await.unwrap();
+            lock.lock().await.unwrap()
+        });
+    }
+    tasks.join_all().await
+}
+
+async fn release_all(guards: Vec<Guard>) {
+    let mut tasks = JoinSet::new();
+    for guard in guards {
+        tasks.spawn(async move { guard.unlock().await.unwrap() });
+    }
+    tasks.join_all().await;
+}
+
+/// Processor time of the keeper's thread so far.
+fn keeper_nanos() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let paths = tasks.map(|task| task.unwrap().path());
+    paths
+        .filter(|task| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == KEEPER)
+        })
+        .map(|task| {
+            let times = fs::read_to_string(task.join("schedstat")).unwrap();
+            times.split(' ').next().unwrap().parse::<u64>().unwrap()
+        })
+        .sum()
+}

@@ -1,0 +1,107 @@
+//! Pairs per second of many tasks over one connection, beside ready-made bytes.
+
+use crate::bare::Bare;
+use crate::reference::{one_thread, two_threads};
+use crate::report::{Must, Row};
+use crate::rounds::{Turns, micros_since, now};
+use ferrolock::{Client, Lock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::Server;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+const ROUNDS: usize = 9;
+const NAMES: usize = 10_000;
+const TASKS: usize = 512;
+/// How often each name is taken in a round.
+const TIMES: usize = 3;
+
+pub(crate) fn measure(server: &Server) -> Vec<Row> {
+    let names: Vec<String> = (0..NAMES).map(|name| format!("orders/{name}")).collect();
+    let mut bare = Bare::new(server, &names);
+    let shapes = [(one_thread(), "one"), (two_threads(), "two")];
+    let mut ours = shapes.map(|(runtime, threads)| Ours::new(server, &names, runtime, threads));
+    for round in 0..=ROUNDS {
+        for ours in &mut ours {
+            let (rate, reference) = (
+                pairs_per_second(|| ours.run()),
+                pairs_per_second(|| bare.run(TASKS, TIMES)),
+            );
+            // The first round warms up.
+            if round > 0 {
+                ours.turns.push(rate, reference);
+            }
+        }
+    }
+    let [one, two] = &ours;
+    let (better, other) = if one.turns.ratio() >= two.turns.ratio() {
+        (one, two)
+    } else {
+        (two, one)
+    };
+    vec![better.row(Must::AtLeast(0.8)), other.row(Must::Stated)]
+}
+
+/// A client in a runtime of its own.
+struct Ours {
+    runtime: Runtime,
+    threads: &'static str,
+    locks: Arc<Vec<Lock>>,
+    turns: Turns,
+}
+
+impl Ours {
+    fn new(server: &Server, names: &[String], runtime: Runtime, threads: &'static str) -> Self {
+        let client = runtime.block_on(Client::connect(server.url())).unwrap();
+        let locks = names.iter().map(|name| client.lock(name)).collect();
+        Self {
+            runtime,
+            threads,
+            locks: Arc::new(locks),
+            turns: Turns::default(),
+        }
+    }
+
+    /// Every task takes the next name, so as many are in flight as there are tasks, and none is contended.
+    fn run(&mut self) {
+        self.runtime.block_on(async {
+            let next = Arc::new(AtomicUsize::new(0));
+            let mut tasks = JoinSet::new();
+            for _ in 0..TASKS {
+                let (locks, next) = (self.locks.clone(), next.clone());
+                tasks.spawn(async move {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= NAMES * TIMES {
+                            return;
+                        }
+                        let guard = locks[number % NAMES].lock().await.unwrap();
+                        guard.unlock().await.unwrap();
+                    }
+                });
+            }
+            tasks.join_all().await;
+        });
+    }
+
+    fn row(&self, must: Must) -> Row {
+        let threads = self.threads;
+        Row {
+            what: format!(
+                "pairs/s of {TASKS} tasks on {NAMES} names, one connection, {threads} runtime thread(s), ÷ ready-made bytes"
+            ),
+            unit: "/s",
+            ours: self.turns.ours(),
+            reference: Some(self.turns.reference()),
+            ratio: Some(self.turns.ratio()),
+            must,
+        }
+    }
+}
+
+fn pairs_per_second(run: impl FnOnce()) -> f64 {
+    let begun = now();
+    run();
+    (NAMES * TIMES) as f64 * 1e6 / micros_since(begun)
+}
