@@ -116,7 +116,6 @@
         reason = "each engine uses its own part of what lies above and below it"
     )
 )]
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 mod coordination;

@@ -5,6 +5,7 @@
 //! enters again without queueing. A grant is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
+mod courtesy;
 mod drive;
 pub(crate) mod driver;
 mod once;

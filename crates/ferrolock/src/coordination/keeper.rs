@@ -5,6 +5,8 @@
 //! runtime. [`watch`] and [`debts`] decide; this file does.
 
 pub(crate) mod debts;
+mod pay;
+mod renewal;
 mod timer;
 pub(crate) mod watch;
 
@@ -21,13 +23,11 @@ use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
 use super::errands::{Errand, Length};
 use super::hold::Hold;
-use super::release::{Driven, Leaver, settle};
+use super::release::Leaver;
 use super::{Tenure, unpoisoned};
-use crate::engine::{Clock, Engine, Failure, Lane, Tick};
+use crate::engine::{Clock, Lane, Tick};
 use crate::error::{Error, LostReason};
 use crate::figures;
-use crate::protocol::lock;
-use crate::protocol::script::{Call, Value};
 
 /// An offer that is not taken for so long goes back.
 const OFFER_MAX: Duration = Duration::from_secs(1);
@@ -354,116 +354,6 @@ impl Keeper {
         if let Some(hold) = watched.slot.withdraw() {
             hold.give_back();
         }
-    }
-
-    /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business.
-    async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>, again: bool) {
-        let tenure = &hold.tenure;
-        let sent = self.clock.now();
-        let lease = hold.wanted_lease(sent);
-        let odd = unpoisoned(&self.state).watch.troubles(id) % 2 == 1;
-        let lane = if again && odd {
-            Lane::KeeperSpare
-        } else {
-            Lane::Keeper
-        };
-        if again && hold.doubt() {
-            tracing::warn!(lock = %tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
-        }
-        tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
-        let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
-        let limit = sent.after(tenure.core.settings.command_limit.min(hold.terms.lease / 6));
-        let reply = self
-            .call_when_connected(&tenure.core.engine, lane, call, limit)
-            .await;
-        hold.renewal_over();
-        match reply.map(lock::read_standing) {
-            Ok(Ok(standing)) => match standing.lost() {
-                None => self.renewed(id, &hold, sent, lease),
-                Some(reason) => tenure.not_ours(reason),
-            },
-            Ok(Err(bad)) => self.renewal_failed(id, &hold, &Failure::from(bad)),
-            Err(failure) => self.renewal_failed(id, &hold, &failure),
-        }
-    }
-
-    fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
-        let deadline = hold.renewed(sent, lease);
-        let mut state = unpoisoned(&self.state);
-        state.watch.renewed(id, sent, deadline, fastrand::f64());
-        self.wake_for(&state);
-    }
-
-    /// A call over a lane that may still have to connect, as its spare mostly has when it is needed.
-    async fn call_when_connected(
-        &self,
-        engine: &Arc<dyn Engine>,
-        lane: Lane,
-        call: Call,
-        limit: Tick,
-    ) -> Result<Value, Failure> {
-        match engine.call(lane, call.clone()).await {
-            Err(Failure::NotSent(why)) => tokio::select! {
-                () = engine.ready(lane) => engine.call(lane, call).await,
-                () = self.clock.sleep_until(limit) => Err(Failure::NotSent(why)),
-            },
-            reply => reply,
-        }
-    }
-
-    fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure) {
-        tracing::debug!(lock = %hold.tenure.keys.lock, %failure, "renewal failed");
-        let mut state = unpoisoned(&self.state);
-        state.watch.failed(id, self.clock.now());
-        self.wake_for(&state);
-    }
-
-    /// Tries what is owed once more.
-    async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
-        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &owed;
-        let core = tenure.core.clone();
-        let limit = self.clock.now().after(core.settings.command_limit);
-        let work = async {
-            core.engine.ready(Lane::Keeper).await;
-            match &owed {
-                Owed::Tenure(tenure) => settle(tenure, Lane::Keeper).await == Driven::Quiet,
-                Owed::Field(tenure) => {
-                    let call = lock::release(&tenure.keys, &tenure.bearer, 0, Duration::ZERO);
-                    core.engine.call(Lane::Keeper, call).await.is_ok()
-                }
-            }
-        };
-        let answered = tokio::select! {
-            answered = work => answered,
-            () = self.clock.sleep_until(limit) => false,
-        };
-        if answered {
-            let mut state = unpoisoned(&self.state);
-            state.debts.answered(id);
-            figures::debts_open(state.debts.len());
-        }
-    }
-
-    /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
-    async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
-        let limit = self.clock.now().after(tenure.core.settings.command_limit);
-        let work = async {
-            tenure.core.engine.ready(Lane::Keeper).await;
-            settle(&tenure, Lane::Keeper).await
-        };
-        let driven = tokio::select! {
-            driven = work => driven,
-            () = self.clock.sleep_until(limit) => Driven::Again,
-        };
-        if driven == Driven::Again || !tenure.is_quiet() {
-            tenure.open_gate();
-            self.owe(
-                Owed::Tenure(tenure.clone()),
-                Owing::Release,
-                tenure.longest_lease(),
-            );
-        }
-        drop(errand);
     }
 
     /// The client shuts down and will not wait any longer.

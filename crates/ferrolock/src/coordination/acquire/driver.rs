@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::courtesy::Courtesy;
 use crate::engine::Tick;
 use crate::protocol::lock::Rest;
 
@@ -24,10 +25,6 @@ const BLIND_MAX: Duration = Duration::from_secs(1);
 const LAST_ANSWER: Duration = Duration::from_millis(80);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
-/// The random pause of a process that should let others go first: two round trips, within these bounds.
-const YIELD_MIN: Duration = Duration::from_micros(100);
-const YIELD_MAX: Duration = Duration::from_millis(2);
-
 /// The waiters of one name in this client, and all that decides when they try.
 #[derive(Debug)]
 pub(crate) struct Driver<W> {
@@ -47,7 +44,7 @@ pub(crate) struct Driver<W> {
     silent_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
-    ours: OurRelease,
+    courtesy: Courtesy,
     /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
     releases: u32,
     /// Since when nobody waits.
@@ -77,17 +74,6 @@ enum Listening {
     Asked,
     Yes,
     Refused,
-}
-
-/// What our own last release on this name told about the competition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OurRelease {
-    /// None yet: nothing is known.
-    None,
-    /// Ours was the last; so many other processes heard of it.
-    Last { others: u64 },
-    /// Somebody else has held it since.
-    Earlier { others: u64 },
 }
 
 /// Why an attempt is made.
@@ -175,7 +161,7 @@ impl<W> Driver<W> {
             pause: POLL_FIRST,
             silent_since: None,
             busy: None,
-            ours: OurRelease::None,
+            courtesy: Courtesy::Stranger,
             releases: 0,
             idle_since: None,
             unreachable_after,
@@ -207,10 +193,7 @@ impl<W> Driver<W> {
         self.idle_since = None;
         if self.line.len() == 1 && self.attempt.is_none() {
             // Whoever released last and comes again at once lets those go first who heard of the release.
-            let pause = match self.ours {
-                OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
-                _ => Duration::ZERO,
-            };
+            let pause = self.courtesy.on_return(round_trip, &mut self.random);
             self.due = None;
             self.try_at(now.after(pause), Cause::Arrival);
         }
@@ -265,7 +248,7 @@ impl<W> Driver<W> {
 
     /// A message came.
     pub(crate) fn message(&mut self, now: Tick, round_trip: Duration) {
-        let pause = self.courtesy(round_trip);
+        let pause = self.courtesy.pause(round_trip, &mut self.random);
         self.event(now, pause, Cause::Message);
     }
 
@@ -285,29 +268,11 @@ impl<W> Driver<W> {
         }
     }
 
-    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
-    /// process would win every time.
-    fn courtesy(&mut self, round_trip: Duration) -> Duration {
-        let rude = match self.ours {
-            OurRelease::Last { others } => others > 0,
-            OurRelease::Earlier { others } => others > 1,
-            OurRelease::None => true,
-        };
-        if !rude {
-            return Duration::ZERO;
-        }
-        (round_trip * 2)
-            .clamp(YIELD_MIN, YIELD_MAX)
-            .mul_f64(self.random.f64())
-    }
-
     /// A release of ours on this name is about to be sent.
     pub(crate) fn release_begins(&mut self, now: Tick) {
         self.releases += 1;
         self.silent_since.get_or_insert(now);
-        if let OurRelease::Earlier { others } = self.ours {
-            self.ours = OurRelease::Last { others };
-        }
+        self.courtesy.we_release();
     }
 
     /// A release of ours ended; `heard`: it freed the name, and so many were told, ourselves among them.
@@ -318,10 +283,10 @@ impl<W> Driver<W> {
         }
         let Some(heard) = heard else { return };
         let us = u64::from(self.listening == Listening::Yes);
-        self.ours = OurRelease::Last {
+        self.courtesy = Courtesy::JustLeft {
             others: heard.saturating_sub(us),
         };
-        let pause = self.courtesy(round_trip);
+        let pause = self.courtesy.pause(round_trip, &mut self.random);
         if self.attempt.is_none() && !self.line.is_empty() {
             self.try_at(now.after(pause), Cause::OwnRelease);
         }
@@ -358,9 +323,7 @@ impl<W> Driver<W> {
             return;
         };
         self.busy = Some((sent.at, rest));
-        if let OurRelease::Last { others } = self.ours {
-            self.ours = OurRelease::Earlier { others };
-        }
+        self.courtesy.somebody_else_has_it();
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
         }
