@@ -91,7 +91,8 @@ impl Client {
         async move {
             let core = &alive.core;
             core.check_open()?;
-            let keys = LockKeys::new("ferrolock_ping".into());
+            let name = format!("{}ferrolock_ping", core.settings.key_prefix);
+            let keys = LockKeys::new(name.into());
             let begun = core.now();
             core.ask(Lane::Commands, lock::kind_of(&keys)).await?;
             Ok(core.now().since(begun))

@@ -390,8 +390,14 @@ impl Tenure {
 fn new_id() -> String {
     let mut bytes = [0_u8; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        // No entropy source. What is left tells clients apart by time, thread and process.
-        fastrand::fill(&mut bytes);
+        // No source of random bits, which hardly exists: the process, its clock and the generator's own seed.
+        let (process, random) = (u64::from(std::process::id()), fastrand::u64(..));
+        let moment = Clock::Boot
+            .now()
+            .as_nanos()
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bytes = (u128::from(random ^ process.rotate_left(32)) << 64 | u128::from(moment ^ process))
+            .to_be_bytes();
     }
     let n = u128::from_be_bytes(bytes);
     let n = (n & !(0xf << 76)) | (8 << 76);

@@ -265,15 +265,14 @@ impl<K: Lockable> Guard<K> {
     ) -> impl Future<Output = Result<()>> + Send + use<K> {
         async move {
             check_time("a delay", delay)?;
-            if self.tenure.holds() > 1 {
-                return self.unlock().await.map(drop);
-            }
             self.ensure_held()?;
-            self.tenure.linger(delay).await?;
-            if let Some(hold) = self.hold.take() {
-                self.tenure.walk_away(&hold);
+            let Some(hold) = self.hold.take() else {
+                return Ok(());
+            };
+            match self.tenure.linger(&hold, delay).await {
+                Some(answer) => answer,
+                None => unlock(hold).await.map(drop),
             }
-            Ok(())
         }
     }
 

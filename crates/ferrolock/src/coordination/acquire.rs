@@ -28,7 +28,7 @@ use self::slot::{Answer, Found, Slot};
 use super::hold::Hold;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Tick};
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
 use crate::protocol::lock::{LockKeys, Rest};
@@ -106,6 +106,17 @@ impl Request {
 
     pub(crate) fn fail(&self, error: Error) {
         self.slot.answer(Answer::Failed(error.of(&self.keys.lock)));
+    }
+
+    /// Its owner is not inside any more: it waits like anybody, unless only a re-entry would do.
+    pub(crate) fn come_anew(self: &Arc<Self>, core: &Arc<Core>) {
+        let entered = match self.into {
+            Some(_) => Err(Error::lost(LostReason::Removed)),
+            None => enter(core, self, Place::Front),
+        };
+        if let Err(error) = entered {
+            self.fail(error);
+        }
     }
 
     fn busy(&self, waited: Duration, rest: Option<Rest>) {

@@ -11,7 +11,7 @@
 //! process, the clock is not.
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(crate) struct Hold {
     pub(crate) task: OnceLock<tokio::task::Id>,
     over: Notify,
     renewal: Notify,
+    /// Renewals under way; below one: none that anybody waits for.
+    renewals: AtomicI64,
     token: OnceLock<CancellationToken>,
 }
 
@@ -103,6 +105,7 @@ impl Hold {
             task: OnceLock::new(),
             over: Notify::new(),
             renewal: Notify::new(),
+            renewals: AtomicI64::new(0),
             token: OnceLock::new(),
         })
     }
@@ -170,10 +173,21 @@ impl Hold {
         self.change(Status::Held, Status::Uncertain)
     }
 
+    /// A renewal is sent.
+    pub(crate) fn renewal_begins(&self) {
+        self.renewals.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// A renewal ended, whatever it brought.
-    pub(crate) fn renewal_over(&self) {
+    pub(crate) fn renewal_ends(&self) {
+        self.renewals.fetch_sub(1, Ordering::AcqRel);
         self.renewal.notify_waiters();
-        self.renewal.notify_one();
+    }
+
+    /// Nobody waits for a renewal any longer.
+    pub(crate) fn renewal_given_up(&self) {
+        self.renewals.store(0, Ordering::Release);
+        self.renewal.notify_waiters();
     }
 
     /// Waits a little for a renewal that is under way.
@@ -182,7 +196,14 @@ impl Hold {
             .core
             .keeper()
             .alarm_renewal(self, super::release::RENEWAL_WAIT);
-        self.renewal.notified().await;
+        loop {
+            let mut ended = std::pin::pin!(self.renewal.notified());
+            ended.as_mut().enable();
+            if self.renewals.load(Ordering::Acquire) <= 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// The hold is over without a release. True: it was this call that ended it.

@@ -12,7 +12,7 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -103,10 +103,18 @@ impl Keeper {
     pub(crate) fn of(clock: &Clock) -> Arc<Keeper> {
         match clock {
             Clock::Boot => {
-                static KEEPER: OnceLock<Arc<Keeper>> = OnceLock::new();
-                KEEPER
-                    .get_or_init(|| Keeper::start_thread(Keeper::new(Clock::Boot)))
-                    .clone()
+                /// A forked child has the parent's memory but not its threads, so it needs its own.
+                static KEEPER: Mutex<Option<(u32, Arc<Keeper>)>> = Mutex::new(None);
+                let process = std::process::id();
+                let mut keeper = unpoisoned(&KEEPER);
+                match &*keeper {
+                    Some((of, keeper)) if *of == process => keeper.clone(),
+                    _ => {
+                        let started = Keeper::start_thread(Keeper::new(Clock::Boot));
+                        *keeper = Some((process, started.clone()));
+                        started
+                    }
+                }
             }
             Clock::Virtual(handle) => {
                 let keeper = Keeper::new(clock.clone());
@@ -141,7 +149,15 @@ impl Keeper {
                     .enable_all()
                     .build()
                 {
-                    Ok(runtime) => runtime.block_on(keeper.keep()),
+                    Ok(runtime) => loop {
+                        // A panic can only come from somebody else's waker or log sink; renewal must outlive it.
+                        let keep = std::panic::AssertUnwindSafe(|| {
+                            runtime.block_on(keeper.clone().keep())
+                        });
+                        if std::panic::catch_unwind(keep).is_err() {
+                            tracing::error!("the keeper was interrupted by a panic and goes on");
+                        }
+                    },
                     Err(error) => {
                         tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
                     }
@@ -298,6 +314,9 @@ impl Keeper {
             .into_values()
             .collect();
         let jobs = std::mem::take(&mut state.jobs);
+        if !debts.is_empty() {
+            figures::debts_open(state.debts.len());
+        }
         let next = state.next();
         state.asleep_until = next;
         drop(state);
@@ -335,7 +354,7 @@ impl Keeper {
         for alarm in alarms {
             match alarm {
                 Alarm::Unlock(leaver, tenure) => leaver.answer(Err(no_answer(&tenure))),
-                Alarm::Renewal(hold) => hold.renewal_over(),
+                Alarm::Renewal(hold) => hold.renewal_given_up(),
             }
         }
         for job in jobs {

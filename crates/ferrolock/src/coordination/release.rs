@@ -124,31 +124,45 @@ impl Hold {
 }
 
 impl Tenure {
-    /// Has the server keep the name for `stay` after the last hold was given up.
-    pub(crate) async fn linger(self: &Arc<Self>, stay: Duration) -> Result<()> {
-        let call = lock::linger(&self.keys, &self.bearer, stay);
-        let reply = self
-            .core
-            .ask_about(Lane::Commands, &self.keys, call)
-            .await
-            .map_err(|error| error.of(&self.keys.lock))?;
-        let standing = lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))?;
-        if let Some(reason) = standing.lost() {
-            self.not_ours(reason);
-            return Err(Error::lost(reason).of(&self.keys.lock));
+    /// Leaves the last hold to the server, which keeps the name for `stay`. `None`: other holds go on.
+    pub(crate) async fn linger(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        stay: Duration,
+    ) -> Option<Result<()>> {
+        if !unpoisoned(&self.state).count.linger() {
+            return None;
         }
-        Ok(())
-    }
-
-    /// The server keeps the field without us: nothing is renewed or released any more.
-    pub(crate) fn walk_away(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let sent = self.core.now();
+        let mut unfinished = Unfinished(Some(self));
+        let op = Op::Release { left: 0 };
+        let running = Running {
+            tenure: self,
+            op,
+            sent,
+            ended: false,
+        };
         hold.release();
-        self.core.keeper().forget(hold);
-        let mut state = unpoisoned(&self.state);
-        state.members.clear();
-        let after = state.count.walk_away();
-        drop(state);
-        self.follow(after, None);
+        if self.core.keeper().forget(hold) {
+            hold.renewal_ended().await;
+        }
+        unpoisoned(&self.state).members.clear();
+        let call = lock::linger(&self.keys, &self.bearer, stay);
+        let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
+        let standing = reply.and_then(|reply| {
+            lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
+        });
+        let answer = standing
+            .map_err(|error| error.of(&self.keys.lock))
+            .and_then(|standing| match standing.lost() {
+                None => Ok(()),
+                Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
+            });
+        if answer.is_ok() {
+            running.end(Ok(Value::Int(0)));
+            unfinished.0 = None;
+        }
+        Some(answer)
     }
 }
 
@@ -331,10 +345,20 @@ impl Tenure {
             Some(error) if !error.is_transient() => request.fail(error.clone()),
             _ if !request.slot.is_waiting() => {}
             _ => {
-                if let Err(request) = unpoisoned(&self.state).count.enter(request) {
-                    request.fail(Error::lost(LostReason::Removed));
+                let refused = unpoisoned(&self.state).count.enter(request).err();
+                if let Some(request) = refused {
+                    self.not_inside(&request);
                 }
             }
+        }
+    }
+
+    /// Somebody wanted in and the tenure has ended: its loss is theirs if they were inside; else they come anew.
+    pub(crate) fn not_inside(&self, request: &Arc<Request>) {
+        let phase = unpoisoned(&self.state).count.phase();
+        match phase {
+            Phase::Over(reason) => request.fail(Error::lost(reason)),
+            _ => request.come_anew(&self.core),
         }
     }
 

@@ -201,6 +201,11 @@ impl<R, L> Count<R, L> {
 
     fn reenter_ended(&mut self, who: R, count: u32, outcome: Outcome) -> After<R, L> {
         match outcome {
+            // Lost while its answer was on the way: it entered nothing.
+            Outcome::Done if matches!(self.phase, Phase::Over(_)) => After {
+                turned_away: vec![who],
+                ..After::default()
+            },
             Outcome::Done => {
                 // Holds given back meanwhile are for the release that follows.
                 self.holds += 1;
@@ -245,6 +250,9 @@ impl<R, L> Count<R, L> {
             }
             Outcome::NotOurs(reason) => self.lose(reason, Vec::new(), leavers),
             Outcome::Unknown | Outcome::NotDone => {
+                if let Phase::Over(reason) = self.phase {
+                    return self.lose(reason, Vec::new(), leavers);
+                }
                 if outcome == Outcome::Unknown {
                     self.server = None;
                     self.doubt |= left == 0;
@@ -258,10 +266,15 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    /// The server keeps the field without us, and ends it.
-    pub(crate) fn walk_away(&mut self) -> After<R, L> {
-        self.holds = 0;
-        self.lose(LostReason::Removed, Vec::new(), Vec::new())
+    /// The last hold is left to the server, which ends it: under way from now on. False: others go on, or may.
+    pub(crate) fn linger(&mut self) -> bool {
+        let last = self.phase == Phase::Live && self.holds == 1 && self.is_settled();
+        if last {
+            self.holds = 0;
+            self.phase = Phase::Closed;
+            self.under_way = Some(UnderWay::Release(Vec::new(), 0));
+        }
+        last
     }
 
     /// The server was asked about the field in another way, and has none.

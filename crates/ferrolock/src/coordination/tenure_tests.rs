@@ -145,6 +145,44 @@ fn a_reentry_that_fails_after_the_last_hold_left_closes_the_tenure() {
     assert_eq!(count.next(), Some(Op::Release { left: 0 }));
 }
 
+#[test]
+fn a_reentry_answered_after_the_tenure_was_lost_enters_nothing() {
+    let mut count = live();
+    count.enter("b").unwrap();
+    count.next();
+    count.not_ours(LostReason::Removed);
+
+    let after = count.ended(Outcome::Done);
+
+    assert_eq!((after.entered, after.turned_away), (None, vec!["b"]));
+    assert_eq!(count.phase(), Phase::Over(LostReason::Removed));
+}
+
+#[test]
+fn only_the_last_hold_can_be_left_to_the_server() {
+    let mut count = live();
+    reentered(&mut count, "b");
+    assert!(!count.linger());
+    count.leave(None).unwrap();
+    count.next();
+    count.ended(Outcome::Done);
+
+    assert!(count.linger());
+    assert_eq!((count.enter("c"), count.next()), (Err("c"), None));
+    count.ended(Outcome::Done);
+    assert!(count.is_settled());
+}
+
+#[test]
+fn what_could_not_be_left_to_the_server_is_released() {
+    let mut count = live();
+    assert!(count.linger());
+
+    assert!(count.ended(Outcome::NotDone).again);
+
+    assert_eq!(count.next(), Some(Op::Release { left: 0 }));
+}
+
 /// A server that holds one count, and commands that are answered, lost before or lost after they ran.
 #[test]
 fn whatever_is_lost_the_server_ends_with_the_holds_that_live() {

@@ -279,7 +279,8 @@ pub(crate) fn read_inspect(reply: Value) -> Result<(Option<Rest>, Vec<Seen>), Ba
     let details: Vec<(String, String)> = pairs(details);
     let mut holders = Vec::new();
     for (field, count) in pairs(fields) {
-        let count = count.parse().map_err(|_| bad(&reply))?;
+        // A read-write lock of the same name has fields that are no holders.
+        let Ok(count) = count.parse() else { continue };
         let details = details
             .iter()
             .find(|(of, _)| *of == field)

@@ -22,7 +22,7 @@ const POLL_MAX: Duration = Duration::from_secs(10);
 const BLIND_FIRST: Duration = Duration::from_millis(25);
 const BLIND_MAX: Duration = Duration::from_secs(1);
 /// How long after its deadline a waiter waits for the answer to its last attempt.
-const LAST_ANSWER: Duration = Duration::from_millis(80);
+pub(crate) const LAST_ANSWER: Duration = Duration::from_millis(80);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
@@ -60,6 +60,13 @@ struct Waiter<W> {
     who: W,
     joined: Tick,
     deadline: Option<Tick>,
+}
+
+impl<W> Waiter<W> {
+    /// When its time is up.
+    fn ends(&self) -> Tick {
+        self.deadline.unwrap_or(Tick::FAR)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -362,11 +369,9 @@ impl<W> Driver<W> {
 
     /// What to do now; called again after each thing done and each event.
     pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
-        let silent = self
-            .silent_since
-            .is_some_and(|since| now >= since.after(self.unreachable_after));
-        if silent && !self.line.is_empty() {
-            return Next::Unreachable(self.take_late(now, |_| true));
+        let unanswered = self.take_unanswered(now);
+        if !unanswered.is_empty() {
+            return Next::Unreachable(unanswered);
         }
         let late = self.take_out_of_time(now);
         if let Some(next) = late {
@@ -419,12 +424,12 @@ impl<W> Driver<W> {
     /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
     fn take_out_of_time(&mut self, now: Tick) -> Option<Next<W>> {
         if let Some((sent, _)) = self.busy {
-            let late = self.take_late(now, |deadline| deadline <= sent);
+            let late = self.take_late(now, |waiter| waiter.ends() <= sent);
             if !late.is_empty() {
                 return Some(Next::TimedOut(late));
             }
         }
-        let late = self.take_late(now, |deadline| now >= deadline.after(LAST_ANSWER));
+        let late = self.take_late(now, |waiter| now >= waiter.ends().after(LAST_ANSWER));
         if late.is_empty() {
             return None;
         }
@@ -438,12 +443,25 @@ impl<W> Driver<W> {
         })
     }
 
-    fn take_late(&mut self, now: Tick, mut is_late: impl FnMut(Tick) -> bool) -> Vec<Late<W>> {
+    /// Those who have waited for an answer as long as anybody does.
+    fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
+        let Some(since) = self.silent_since else {
+            return Vec::new();
+        };
+        let limit = self.unreachable_after;
+        self.take_late(now, |waiter| now >= since.max(waiter.joined).after(limit))
+    }
+
+    fn take_late(
+        &mut self,
+        now: Tick,
+        mut is_late: impl FnMut(&Waiter<W>) -> bool,
+    ) -> Vec<Late<W>> {
         let rest = self.busy.map(|(_, rest)| rest);
         let mut late = Vec::new();
         let mut index = 0;
         while let Some(waiter) = self.line.get(index) {
-            if is_late(waiter.deadline.unwrap_or(Tick::FAR)) {
+            if is_late(waiter) {
                 if let Some(waiter) = self.line.remove(index) {
                     late.push(Late {
                         waited: now.since(waiter.joined),
@@ -461,9 +479,10 @@ impl<W> Driver<W> {
     fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);
-        let silent = self
-            .silent_since
-            .map(|since| since.after(self.unreachable_after));
+        let silent = self.silent_since.and_then(|since| {
+            let first = self.line.iter().map(|waiter| waiter.joined).min()?;
+            Some(since.max(first).after(self.unreachable_after))
+        });
         let deadlines = self
             .line
             .iter()

@@ -250,3 +250,15 @@ fn a_subscription_lingers_after_the_last_waiter() {
     assert_eq!(sleeps_until(&mut driver, at(10)), at(5_010));
     assert!(matches!(driver.next(at(5_010)), Next::Done));
 }
+
+#[test]
+fn a_newcomer_does_not_inherit_the_silence_that_others_gave_up_on() {
+    let mut driver = driver();
+    driver.join(at(0), "a", None, Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    assert!(matches!(driver.next(at(30_000)), Next::Unreachable(_)));
+
+    driver.join(at(31_000), "b", None, Place::Back, RTT);
+
+    assert_eq!(sleeps_until(&mut driver, at(31_000)), at(61_000));
+}

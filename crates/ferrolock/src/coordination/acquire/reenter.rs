@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
+use super::driver::LAST_ANSWER;
 use super::{Request, unreachable};
 use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::Lane;
-use crate::error::{Error, LostReason};
 
 /// Enters, and gives up at the request's limit; what comes later is given back.
 pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
-    let stranded = super::Stranded { request: &request };
     let core = &tenure.core;
     let begun = core.now();
     let limit = match (request.deadline, request.patience) {
         (_, super::Patience::None) => begun.after(core.settings.command_limit),
-        (Some(deadline), _) => deadline.max(begun.after(core.settings.command_limit)),
+        (Some(deadline), _) => deadline.max(begun).after(LAST_ANSWER),
         (None, _) => begun.after(core.settings.unreachable_after),
     };
     let refused = unpoisoned(&tenure.state)
@@ -24,10 +23,10 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
         .enter(request.clone())
         .is_err();
     if refused {
-        // It ended between the look and the step: the owner is not inside any more.
-        request.fail(Error::lost(LostReason::Removed));
-        return;
+        // It ended between the look and the step.
+        return tenure.not_inside(&request);
     }
+    let stranded = super::Stranded { request: &request };
     let work = async {
         settle_until_quiet(&tenure).await;
         // Somebody else may be sending for the tenure, and sends this too.

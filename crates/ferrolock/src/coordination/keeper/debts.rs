@@ -29,6 +29,8 @@ struct Debt<T> {
     what: T,
     kind: Owing,
     tries: usize,
+    /// A try is under way, perhaps waiting for a connection.
+    trying: bool,
     third: Duration,
     until: Tick,
     timer: Tick,
@@ -66,6 +68,7 @@ impl<T: Clone> Debts<T> {
                 what,
                 kind,
                 tries: 0,
+                trying: false,
                 third: lease / 3,
                 until,
                 timer: now,
@@ -90,16 +93,32 @@ impl<T: Clone> Debts<T> {
                 continue;
             }
             let pause = PAUSES.get(debt.tries).copied().unwrap_or(debt.third);
+            let trying = std::mem::replace(&mut debt.trying, true);
             debt.tries += 1;
             debt.timer = now.after(pause);
             self.timers.insert((debt.timer, id));
-            due.push((id, debt.what.clone()));
+            if !trying {
+                due.push((id, debt.what.clone()));
+            }
         }
         due
     }
 
+    /// A try ended without an answer.
+    pub(crate) fn unanswered(&mut self, id: u64) {
+        if let Some(debt) = self.entries.get_mut(&id) {
+            debt.trying = false;
+        }
+    }
+
+    /// When it is not owed any more.
+    pub(crate) fn until(&self, id: u64) -> Option<Tick> {
+        self.entries.get(&id).map(|debt| debt.until)
+    }
+
     /// A try was answered.
     pub(crate) fn answered(&mut self, id: u64) {
+        self.unanswered(id);
         if self
             .entries
             .get(&id)
@@ -145,6 +164,8 @@ mod tests {
                 seconds.push(second);
                 if answered {
                     debts.answered(id);
+                } else {
+                    debts.unanswered(id);
                 }
             }
         }
@@ -168,5 +189,16 @@ mod tests {
     fn a_release_is_tried_until_it_is_answered_or_the_lease_is_over() {
         assert_eq!(tries(Owing::Release, true), [0]);
         assert_eq!(tries(Owing::Release, false), [0, 1, 3, 10, 20, 30]);
+    }
+
+    #[test]
+    fn a_try_that_waits_for_a_connection_is_not_doubled() {
+        let mut debts = Debts::new();
+        debts.owe(at(0), "field", Owing::LateAcquire, LEASE);
+
+        assert_eq!(debts.due(at(0)).len(), 1);
+        assert_eq!(debts.due(at(5)).len(), 0);
+        debts.unanswered(1);
+        assert_eq!(debts.due(at(20)).len(), 1);
     }
 }

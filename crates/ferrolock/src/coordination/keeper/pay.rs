@@ -8,7 +8,7 @@ use super::{Keeper, Owed};
 use crate::coordination::errands::Errand;
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Tenure, unpoisoned};
-use crate::engine::Lane;
+use crate::engine::{Lane, Tick};
 use crate::figures;
 use crate::protocol::lock;
 
@@ -17,9 +17,16 @@ impl Keeper {
     pub(super) async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
         let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &owed;
         let core = tenure.core.clone();
-        let limit = self.clock.now().after(core.settings.command_limit);
+        let until = unpoisoned(&self.state)
+            .debts
+            .until(id)
+            .unwrap_or(Tick::ZERO);
+        // However long the server is away: the release goes out as soon as there is a connection.
+        tokio::select! {
+            () = core.engine.ready(Lane::Keeper) => {}
+            () = self.clock.sleep_until(until) => {}
+        }
         let work = async {
-            core.engine.ready(Lane::Keeper).await;
             match &owed {
                 Owed::Tenure(tenure) => settle(tenure, Lane::Keeper).await == Driven::Quiet,
                 Owed::Field(tenure) => {
@@ -28,15 +35,18 @@ impl Keeper {
                 }
             }
         };
+        let limit = self.clock.now().after(core.settings.command_limit);
         let answered = tokio::select! {
             answered = work => answered,
             () = self.clock.sleep_until(limit) => false,
         };
+        let mut state = unpoisoned(&self.state);
         if answered {
-            let mut state = unpoisoned(&self.state);
             state.debts.answered(id);
-            figures::debts_open(state.debts.len());
+        } else {
+            state.debts.unanswered(id);
         }
+        figures::debts_open(state.debts.len());
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.

@@ -28,10 +28,11 @@ impl Keeper {
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
         let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
         let limit = sent.after(tenure.core.settings.command_limit.min(hold.terms.lease / 6));
+        hold.renewal_begins();
         let reply = self
             .call_when_connected(&tenure.core.engine, lane, call, limit)
             .await;
-        hold.renewal_over();
+        hold.renewal_ends();
         match reply.map(lock::read_standing) {
             Ok(Ok(standing)) => match standing.lost() {
                 None => self.renewed(id, &hold, sent, lease),
