@@ -72,6 +72,11 @@ impl Client {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.alive.core
+    }
+
     /// The uuid in front of its owners' numbers, as the server shows them.
     pub fn id(&self) -> &str {
         &self.alive.core.id

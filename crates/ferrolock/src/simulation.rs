@@ -78,11 +78,19 @@ async fn worker(world: Arc<World>, client: Client, seed: u64) {
             lock = lock.lease(Duration::from_millis(300 + random.u64(..1000)));
         }
         let got = match random.u8(..3) {
-            0 => lock.try_lock().await,
+            0 => in_time("try_lock", lock.try_lock()).await,
             1 => {
-                lock.try_lock_for(Duration::from_millis(random.u64(..2000)))
-                    .await
+                let wait = Duration::from_millis(random.u64(..2000));
+                match tokio::time::timeout(Duration::from_secs(60), lock.try_lock_for(wait)).await {
+                    Ok(got) => got,
+                    Err(_) => panic!(
+                        "seed {}: try_lock_for({wait:?}) of {name} hangs: {:#?}",
+                        world.seed,
+                        client.core().desk
+                    ),
+                }
             }
+
             _ => match tokio::time::timeout(Duration::from_secs(5), lock.lock()).await {
                 Ok(got) => got.map(Some),
                 Err(_) => Ok(None),
@@ -125,7 +133,7 @@ async fn work(world: &World, random: &mut fastrand::Rng, name: &'static str, gua
         };
         match random.u8(..3) {
             0 => drop(guard),
-            1 => drop(guard.unlock().await),
+            1 => drop(in_time("unlock", guard.unlock()).await),
             _ => drop(testkit::drop_after_polls(1, guard.unlock()).await),
         }
     }
@@ -170,5 +178,13 @@ async fn two_never_hold_at_once_and_nothing_is_left_whatever_the_network_does() 
         for per_mille in [0, 60, 250] {
             life(seed, per_mille).await;
         }
+    }
+}
+
+/// Nothing takes a minute: every call has a limit.
+async fn in_time<T>(what: &str, call: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(60), call).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what} hangs"),
     }
 }

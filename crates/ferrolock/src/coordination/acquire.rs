@@ -14,7 +14,7 @@ pub(crate) mod slot;
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -48,8 +48,6 @@ pub(crate) struct Request {
     pub(crate) slot: Arc<Slot>,
     /// Only one more hold of that tenure will do.
     into: Option<Arc<Tenure>>,
-    /// Its number in the driver's line; the largest number: not in it.
-    place: AtomicU64,
 }
 
 /// What a call does when the lock is busy.
@@ -73,7 +71,6 @@ impl Request {
         patience: Patience,
         deadline: Option<Tick>,
     ) -> Arc<Self> {
-        let place = AtomicU64::new(u64::MAX);
         Arc::new(Self {
             keys,
             owner,
@@ -84,7 +81,6 @@ impl Request {
             deadline,
             slot: Slot::new(),
             into: None,
-            place,
         })
     }
 
@@ -100,7 +96,6 @@ impl Request {
             deadline: None,
             slot: Slot::new(),
             into: Some(tenure.clone()),
-            place: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -139,9 +134,10 @@ pub(crate) async fn acquire(
     request: Arc<Request>,
     cancelled_by: Option<CancellationToken>,
 ) -> Result<Option<Arc<Hold>>> {
-    let caller = Caller {
+    let mut caller = Caller {
         core,
         request: &request,
+        served: false,
     };
     enter(core, &request, Place::Back)?;
     let cancelled = async {
@@ -156,7 +152,9 @@ pub(crate) async fn acquire(
             Poll::Ready(found) => Poll::Ready(Some(found)),
             Poll::Pending => cancelled.as_mut().poll(cx).map(|()| None),
         });
-        match found.await {
+        let found = found.await;
+        caller.served = matches!(found, Some(Found::Granted(_) | Found::Answered(_)));
+        match found {
             Some(Found::Granted(hold)) => return Ok(caller.accept(hold)),
             Some(Found::Answered(Answer::Busy)) => return Ok(None),
             Some(Found::Answered(Answer::Failed(error))) => return Err(error),
@@ -170,6 +168,8 @@ pub(crate) async fn acquire(
 struct Caller<'a> {
     core: &'a Arc<Core>,
     request: &'a Arc<Request>,
+    /// It has its hold or its answer, and is in no line any more.
+    served: bool,
 }
 
 impl Caller<'_> {
@@ -184,18 +184,19 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
+        if self.served {
+            return;
+        }
         if let Some(hold) = self.request.slot.abandon() {
             self.core.keeper().forget(&hold);
             hold.give_back();
         }
-        let place = self.request.place.load(Ordering::Acquire);
-        if place == u64::MAX {
-            return;
-        }
         let mut desk = unpoisoned(&self.core.desk);
         if let Some(seat) = desk.seat_if_any(&self.request.keys.lock)
             && let Some(driver) = &mut seat.driver
-            && driver.leave(place).is_some()
+            && !driver
+                .take(|other| Arc::ptr_eq(other, self.request))
+                .is_empty()
         {
             seat.news.notify_one();
         }
@@ -241,8 +242,7 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
         (0..releases).for_each(|_| driver.release_begins(now));
         driver
     });
-    let id = driver.join(now, request.clone(), request.deadline, place, round_trip);
-    request.place.store(id, Ordering::Release);
+    driver.join(now, request.clone(), request.deadline, place, round_trip);
     if std::mem::replace(&mut seat.driven, true) {
         seat.news.notify_one();
         return Ok(());

@@ -207,12 +207,6 @@ impl<W> Driver<W> {
         id
     }
 
-    /// Somebody does not wait any more.
-    pub(crate) fn leave(&mut self, id: u64) -> Option<W> {
-        let place = self.line.iter().position(|waiter| waiter.id == id)?;
-        self.line.remove(place).map(|waiter| waiter.who)
-    }
-
     /// Takes out everybody for whom `goes` says so, in order.
     pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
         let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.line)
