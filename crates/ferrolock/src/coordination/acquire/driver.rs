@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub(crate) use super::cause::Cause;
 use super::courtesy::Courtesy;
 use crate::engine::Tick;
 use crate::protocol::lock::Rest;
@@ -23,6 +24,8 @@ const BLIND_FIRST: Duration = Duration::from_millis(25);
 const BLIND_MAX: Duration = Duration::from_secs(1);
 /// How long after its deadline a waiter waits for the answer to its last attempt.
 pub(crate) const LAST_ANSWER: Duration = Duration::from_millis(80);
+/// A server that takes longer for its answers is not waited for by those whose time is up.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
@@ -44,6 +47,8 @@ pub(crate) struct Driver<W> {
     silent_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
+    /// How long the server took for its last answer.
+    answer_time: Duration,
     courtesy: Courtesy,
     /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
     releases: u32,
@@ -62,13 +67,6 @@ struct Waiter<W> {
     deadline: Option<Tick>,
 }
 
-impl<W> Waiter<W> {
-    /// When its time is up.
-    fn ends(&self) -> Tick {
-        self.deadline.unwrap_or(Tick::FAR)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Tick,
@@ -81,45 +79,6 @@ enum Listening {
     Asked,
     Yes,
     Refused,
-}
-
-/// Why an attempt is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Somebody came first into the line.
-    Arrival,
-    /// The subscription was confirmed.
-    Confirmed,
-    /// A message came.
-    Message,
-    /// The subscription was interrupted and stands again.
-    Gap,
-    /// A release of our own was answered.
-    OwnRelease,
-    /// The holder's lease should be over.
-    LeaseEnd,
-    /// Nothing happened for a while.
-    SafetyPoll,
-    /// A waiter's time is up.
-    LastChance,
-    /// The server can be reached again.
-    Reconnected,
-}
-
-impl Cause {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Cause::Arrival => "arrival",
-            Cause::Confirmed => "confirmed",
-            Cause::Message => "message",
-            Cause::Gap => "gap",
-            Cause::OwnRelease => "own_release",
-            Cause::LeaseEnd => "lease_end",
-            Cause::SafetyPoll => "safety_poll",
-            Cause::LastChance => "last_chance",
-            Cause::Reconnected => "reconnected",
-        }
-    }
 }
 
 /// What to do now.
@@ -168,6 +127,7 @@ impl<W> Driver<W> {
             pause: POLL_FIRST,
             silent_since: None,
             busy: None,
+            answer_time: Duration::ZERO,
             courtesy: Courtesy::Stranger,
             releases: 0,
             idle_since: None,
@@ -324,6 +284,7 @@ impl<W> Driver<W> {
             return;
         };
         self.busy = Some((sent.at, rest));
+        self.answer_time = now.since(sent.at).min(ANSWER_MAX);
         self.courtesy.somebody_else_has_it();
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
@@ -363,9 +324,9 @@ impl<W> Driver<W> {
 
     /// What to do now; called again after each thing done and each event.
     pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
-        let unanswered = self.take_unanswered(now);
-        if !unanswered.is_empty() {
-            return Next::Unreachable(unanswered);
+        let silent = self.take_unanswered(now);
+        if !silent.is_empty() {
+            return Next::Unreachable(silent);
         }
         let late = self.take_out_of_time(now);
         if let Some(next) = late {
@@ -408,28 +369,58 @@ impl<W> Driver<W> {
         {
             return Some(cause);
         }
-        // Whoever gives up asks once more: the message may have been lost.
-        self.line
-            .iter()
-            .any(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
-            .then_some(Cause::LastChance)
+        // Whoever gives up asks once more: the message may have been lost. Not where the last attempt failed: the
+        // next one is planned, and a server in trouble is not asked in a loop.
+        let asks = |waiter: &Waiter<W>| {
+            waiter.deadline.is_some_and(|deadline| {
+                deadline <= now.after(self.lead()) && !self.was_last_chance(deadline)
+            })
+        };
+        (self.silent_since.is_none() && self.line.iter().any(asks)).then_some(Cause::LastChance)
+    }
+
+    /// How long before a deadline its last attempt is sent: not at all, but where the answer would come too late.
+    fn lead(&self) -> Duration {
+        if self.answer_time > LAST_ANSWER / 2 {
+            self.answer_time + LAST_ANSWER / 2
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Whether the last attempt that found it busy was as late as one for that deadline can be.
+    fn was_last_chance(&self, deadline: Tick) -> bool {
+        self.busy
+            .is_some_and(|(sent, _)| deadline <= sent.after(self.lead()))
+    }
+
+    /// Waiters who have had no answer from the server for as long as they put up with, each counted from its coming.
+    fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
+        let Some(since) = self.silent_since else {
+            return Vec::new();
+        };
+        let limit = self.unreachable_after;
+        self.take_if(now, |_, waiter| {
+            now >= since.max(waiter.joined).after(limit)
+        })
     }
 
     /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
     fn take_out_of_time(&mut self, now: Tick) -> Option<Next<W>> {
-        if let Some((sent, _)) = self.busy {
-            let late = self.take_late(now, |waiter| waiter.ends() <= sent);
-            if !late.is_empty() {
-                return Some(Next::TimedOut(late));
-            }
+        let late = self.take_late(now, |driver, deadline| {
+            deadline <= now && driver.was_last_chance(deadline)
+        });
+        if !late.is_empty() {
+            return Some(Next::TimedOut(late));
         }
-        let late = self.take_late(now, |waiter| now >= waiter.ends().after(LAST_ANSWER));
+        let late = self.take_late(now, |_, deadline| now >= deadline.after(LAST_ANSWER));
         if late.is_empty() {
             return None;
         }
+        let patience = self.answer_time + LAST_ANSWER / 2;
         let owed = self
             .silent_since
-            .is_some_and(|since| now >= since.after(LAST_ANSWER));
+            .is_some_and(|since| now >= since.after(patience));
         Some(if owed || self.busy.is_none() {
             Next::Unreachable(late)
         } else {
@@ -437,25 +428,21 @@ impl<W> Driver<W> {
         })
     }
 
-    /// Those who have waited for an answer as long as anybody does.
-    fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
-        let Some(since) = self.silent_since else {
-            return Vec::new();
-        };
-        let limit = self.unreachable_after;
-        self.take_late(now, |waiter| now >= since.max(waiter.joined).after(limit))
+    /// Takes out those with a deadline of which `is_late` says so.
+    fn take_late(&mut self, now: Tick, is_late: impl Fn(&Self, Tick) -> bool) -> Vec<Late<W>> {
+        self.take_if(now, |driver, waiter| {
+            waiter
+                .deadline
+                .is_some_and(|deadline| is_late(driver, deadline))
+        })
     }
 
-    fn take_late(
-        &mut self,
-        now: Tick,
-        mut is_late: impl FnMut(&Waiter<W>) -> bool,
-    ) -> Vec<Late<W>> {
+    fn take_if(&mut self, now: Tick, goes: impl Fn(&Self, &Waiter<W>) -> bool) -> Vec<Late<W>> {
         let rest = self.busy.map(|(_, rest)| rest);
         let mut late = Vec::new();
         let mut index = 0;
         while let Some(waiter) = self.line.get(index) {
-            if is_late(waiter) {
+            if goes(self, waiter) {
                 if let Some(waiter) = self.line.remove(index) {
                     late.push(Late {
                         waited: now.since(waiter.joined),
@@ -481,12 +468,10 @@ impl<W> Driver<W> {
             .line
             .iter()
             .filter_map(|waiter| waiter.deadline)
-            .map(|deadline| {
-                if idle && deadline > now {
-                    deadline
-                } else {
-                    deadline.after(LAST_ANSWER)
-                }
+            .map(|deadline| match deadline.before(self.lead()) {
+                ask if idle && ask > now => ask,
+                _ if idle && deadline > now => deadline,
+                _ => deadline.after(LAST_ANSWER),
             });
         deadlines
             .chain(due)

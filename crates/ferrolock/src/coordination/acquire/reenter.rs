@@ -3,14 +3,22 @@
 use std::sync::Arc;
 
 use super::driver::LAST_ANSWER;
-use super::{Request, unreachable};
+use super::{Request, Stranded, unreachable};
 use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::Lane;
 
 /// Enters, and gives up at the request's limit; what comes later is given back.
-pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
+pub(crate) fn reenter(
+    tenure: Arc<Tenure>,
+    request: Arc<Request>,
+) -> impl Future<Output = ()> + Send + 'static {
+    enter_again(tenure, Stranded { request })
+}
+
+async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
+    let request = &stranded.request;
     let core = &tenure.core;
     let begun = core.now();
     let limit = match (request.deadline, request.patience) {
@@ -24,9 +32,8 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
         .is_err();
     if refused {
         // It ended between the look and the step.
-        return tenure.not_inside(&request);
+        return tenure.not_inside(request);
     }
-    let stranded = super::Stranded { request: &request };
     let work = async {
         settle_until_quiet(&tenure).await;
         // Somebody else may be sending for the tenure, and sends this too.
@@ -41,7 +48,6 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
             work.await;
         }
     }
-    drop(stranded);
 }
 
 /// Runs what the tenure has to send; when a command cannot be sent or its outcome is unknown, again with a connection.

@@ -272,6 +272,7 @@ impl Worker {
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
+                    // Whoever asked says what follows from it, once.
                     tracing::debug!(%failure, "the server refuses a subscription");
                     let mut table = self.desk.lock();
                     for channel in &batch {
