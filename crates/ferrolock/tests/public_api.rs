@@ -164,12 +164,11 @@ async fn a_body_may_fail_with_an_error_of_its_own() {
     assert!(!client.lock("x").is_locked().await.unwrap());
 }
 
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// What a user hides this library behind.
 trait Locks: Send + Sync {
-    fn take<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Box<dyn Held>>> + Send + 'a>>;
+    fn take<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Box<dyn Held>>>;
 }
 
 trait Held: Send {
@@ -183,10 +182,7 @@ impl Held for Guard {
 }
 
 impl Locks for Client {
-    fn take<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Box<dyn Held>>> + Send + 'a>> {
+    fn take<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Box<dyn Held>>> {
         Box::pin(async move { Ok(Box::new(self.lock(name).lock().await?) as Box<dyn Held>) })
     }
 }
@@ -218,6 +214,7 @@ async fn code_can_be_general_over_the_kind_of_lock() {
 async fn a_name_can_be_given_in_every_form() {
     let client = Client::memory();
     let string = String::from("x");
+    let name = LockName::new("x").unwrap();
     let names = [
         client.lock("x"),
         client.lock(string.clone()),
@@ -225,8 +222,8 @@ async fn a_name_can_be_given_in_every_form() {
         client.lock(Cow::Borrowed("x")),
         client.lock(Arc::<str>::from("x")),
         client.lock(Box::<str>::from("x")),
-        client.lock(LockName::new("x").unwrap()),
-        client.lock(&LockName::new("x").unwrap()),
+        client.lock(&name),
+        client.lock(name),
     ];
 
     for lock in names {

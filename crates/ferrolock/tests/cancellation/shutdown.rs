@@ -69,7 +69,7 @@ async fn a_stuck_holders_lock_is_left_to_its_lease_and_named() {
     }
     // Running work goes on undisturbed by others until the lease is over; then the lock is free.
     assert!(world.is_locked().await);
-    world.other.lock("x").lock().await.unwrap();
+    let _next = world.other.lock("x").lock().await.unwrap();
     let taken = begun.elapsed();
     assert!(
         taken > Duration::from_secs(25) && taken < Duration::from_secs(36),

@@ -69,7 +69,7 @@ fn a_bad_name_is_invalid_for_every_verb_and_nothing_is_sent() {
         let client = connect(server).await;
         let prefixed = Client::builder()
             .url(server.url())
-            .key_prefix("p{".repeat(1))
+            .key_prefix("p{")
             .connect()
             .await
             .unwrap();

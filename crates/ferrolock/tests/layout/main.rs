@@ -10,6 +10,7 @@
     reason = "test code"
 )]
 
+mod after_loss;
 mod bad_input;
 mod differences;
 mod examples;
