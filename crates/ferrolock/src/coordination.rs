@@ -338,11 +338,13 @@ impl Tenure {
         unpoisoned(&self.state).count.holds()
     }
 
-    /// Whether its owner is inside: a hold of it is good by the clock.
+    /// Whether its owner is inside, by a hold that is good by the clock, or just comes in again: whoever stayed
+    /// outside then would wait for the one who comes.
     pub(crate) fn is_enterable(&self) -> bool {
         let state = unpoisoned(&self.state);
         let good = |hold: &Arc<Hold>| matches!(hold.status(), Status::Held | Status::Uncertain);
-        state.count.phase() == Phase::Live && state.members.iter().any(good)
+        let inside = state.members.iter().any(good) || state.count.is_awaited();
+        state.count.phase() == Phase::Live && inside
     }
 
     /// Whether that task has a good hold of it.

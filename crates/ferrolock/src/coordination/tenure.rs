@@ -151,11 +151,14 @@ impl<R, L> Count<R, L> {
     }
 
     fn close_if_empty(&mut self) {
-        let coming =
-            !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)));
-        if self.phase == Phase::Live && self.holds == 0 && !coming {
+        if self.phase == Phase::Live && self.holds == 0 && !self.is_awaited() {
             self.phase = Phase::Closed;
         }
+    }
+
+    /// Whether somebody is on the way in: with the last hold gone, the tenure lives on for them.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)))
     }
 
     /// The next command to send, if one is due; it is under way from now on.

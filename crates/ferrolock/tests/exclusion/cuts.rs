@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ferrolock::{Client, Guard, Owner};
+use ferrolock::{Client, ErrorKind, Guard, Owner};
 use testkit::{LIMIT, Proxy, Server, Value, eventually};
 use tokio::sync::Barrier;
 
-server_stories!(the_count_equals_the_live_guards_whatever_was_cut);
+server_stories!(
+    the_count_equals_the_live_guards_whatever_was_cut,
+    a_reentry_without_a_connection_waits_for_one,
+);
 
 /// Entries in all, by two tasks, with a quiet point after each hundred of both together.
 const ENTRIES: u64 = 10_000;
@@ -56,8 +59,7 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
             .iter()
             .map(|live| live.load(Ordering::SeqCst))
             .sum::<u64>();
-        let what = format!("a count of {due} at quiet point {point}, seed {seed}");
-        tokio::task::block_in_place(|| eventually(LIMIT, &what, || count(server) == due));
+        tokio::task::block_in_place(|| settles_at(server, due, point));
         barrier.wait().await;
     }
     for task in tasks {
@@ -76,6 +78,19 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
     assert_eq!(server.keys(), Vec::<String>::new());
 }
 
+/// Nothing is in flight any more as soon as the server says so.
+fn settles_at(server: &Server, due: u64, point: u64) {
+    let begun = std::time::Instant::now();
+    while count(server) != due {
+        assert!(
+            begun.elapsed() < LIMIT,
+            "{due} guards live at quiet point {point}, but: {:?}",
+            server.dump()
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The sum of all counts: a field of somebody else would show in it.
 fn count(server: &Server) -> u64 {
     let dump = server.dump();
@@ -91,9 +106,10 @@ fn count(server: &Server) -> u64 {
     dump.iter().map(|entry| count(&entry.value)).sum()
 }
 
+/// Some connections live long enough to be good ones, some do not and are made again with pauses that grow.
 async fn cut_at_random(proxy: Arc<Proxy>, mut dice: Dice) {
     loop {
-        tokio::time::sleep(Duration::from_millis(5 + dice.throw(60))).await;
+        tokio::time::sleep(Duration::from_millis(50 + dice.throw(1200))).await;
         match dice.throw(3) {
             0 => proxy.cut(),
             1 => proxy.drop_next_reply_and_cut(),
@@ -121,10 +137,8 @@ impl Worker {
             }
             if point == QUIET_POINTS - 1 {
                 self.held.clear();
-                self.live.store(0, Ordering::SeqCst);
             }
-            self.live
-                .fetch_add(self.held.len() as u64, Ordering::SeqCst);
+            self.live.store(self.held.len() as u64, Ordering::SeqCst);
             barrier.wait().await;
             for guard in &self.held {
                 assert!(guard.is_held(), "{guard:?}");
@@ -144,7 +158,47 @@ impl Worker {
         if self.dice.throw(4) == 0 {
             drop(guard);
         } else {
-            guard.unlock().await.unwrap();
+            // Without an answer for its time it goes on by itself.
+            let unlocked = guard.unlock().await;
+            assert!(
+                !unlocked.is_err_and(|error| error.kind() != ErrorKind::Unreachable),
+                "only the connection fails here"
+            );
         }
     }
+}
+
+/// On a runtime of one thread, which the client needs for its new connection.
+async fn a_reentry_without_a_connection_waits_for_one(server: &Server) {
+    let proxy = Proxy::start(server.address());
+    let url = server.url_at(proxy.port());
+    let (entered, done) = std::sync::mpsc::channel();
+    let (inside, is_inside) = tokio::sync::oneshot::channel();
+    let (cut, is_cut) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(url).await.unwrap();
+            let outer = client.lock("x").lock().await.unwrap();
+            inside.send(()).unwrap();
+            is_cut.await.unwrap();
+            // The client's own tasks see it meanwhile.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let inner = outer.relock().await.unwrap();
+            entered.send(inner.hold_count()).unwrap();
+        });
+    });
+    is_inside.await.unwrap();
+    proxy.refuse(true);
+    proxy.cut();
+    cut.send(()).unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    proxy.refuse(false);
+
+    let count = tokio::task::block_in_place(|| done.recv_timeout(LIMIT));
+    assert_eq!(count, Ok(2));
 }
