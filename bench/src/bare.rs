@@ -92,7 +92,7 @@ impl Bare {
 
 /// The two script calls of a pair, for a client that sends commands.
 pub(crate) fn commands(server: &Server, name: &str) -> [Cmd; 2] {
-    words(&load(server, ACQUIRE), &load(server, RELEASE), name, 0).map(|words| {
+    words_of(server, name).map(|words| {
         let mut command = Cmd::new();
         for word in &words {
             command.arg(word);
@@ -101,7 +101,11 @@ pub(crate) fn commands(server: &Server, name: &str) -> [Cmd; 2] {
     })
 }
 
-/// Acquire and release of a name, word by word.
+/// The same, word by word.
+pub(crate) fn words_of(server: &Server, name: &str) -> [Vec<String>; 2] {
+    words(&load(server, ACQUIRE), &load(server, RELEASE), name, 0)
+}
+
 fn words(acquire: &str, release: &str, name: &str, number: usize) -> [Vec<String>; 2] {
     let field = format!("{CLIENT_ID}:{number}");
     let channel = format!("redisson_lock__channel:{{{name}}}");

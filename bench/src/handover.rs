@@ -4,13 +4,14 @@
 //! other writes down the time when it has the lock. Then it is the holder. While a waiter settles, the PINGs are
 //! measured: the server is as awake for the one as for the other.
 
+use crate::bare;
 use crate::reference::{connect, one_thread, pings};
 use crate::report::{Must, Row};
 use crate::rounds::{Turns, median, now};
 use ferrolock::{Client, Guard, Lock};
 use redis::aio::MultiplexedConnection;
 use testkit::process::{Child, Role};
-use testkit::{LIMIT, Server};
+use testkit::{Address, Connection, LIMIT, Server};
 use tokio::task::JoinHandle;
 
 const ROUNDS: usize = 15;
@@ -21,15 +22,54 @@ const NAME: &str = "handover";
 const SETTLED: u64 = 10_000_000;
 
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
-    let turns = one_thread().block_on(turns(server));
-    vec![Row {
-        what: "p50 from release in one process to running in another ÷ p50 of a PING".to_owned(),
+    let ours = one_thread().block_on(turns(server));
+    let bare = one_thread().block_on(bare_turns(server));
+    let row = |what: &str, turns: &Turns, must| Row {
+        what: format!(
+            "p50 from release in one process to running in another{what} ÷ p50 of a PING"
+        ),
         unit: " µs",
         ours: turns.ours(),
         reference: Some(turns.reference()),
         ratio: Some(turns.ratio()),
-        must: Must::AtMost(5.0),
-    }]
+        must,
+    };
+    vec![
+        row("", &ours, Must::AtMost(5.0)),
+        row(", bare blocking sockets,", &bare, Must::Stated),
+    ]
+}
+
+/// The same with nothing but the commands: the peer blocks until the message comes, then acquires.
+async fn bare_turns(server: &Server) -> Turns {
+    let [acquire, release] = bare::words_of(server, NAME).map(|words| words.join(" "));
+    let mut connection = connect(server).await;
+    let mut own = Connection::open(&Address::Tcp(server.address())).unwrap();
+    let port = server.port().to_string();
+    let mut peer = Child::again("bare", &[&port, &acquire, &release]);
+    assert_eq!(peer.hear(LIMIT), "waiting");
+    let mut turns = Turns::default();
+    for round in 0..=ROUNDS {
+        let (mut took, mut pings) = (Vec::new(), Vec::new());
+        for _ in 0..PER_ROUND / 2 {
+            own.command(&split(&acquire));
+            settle(&mut connection, &mut pings).await;
+            let released = now();
+            own.command(&split(&release));
+            let running: u64 = peer.hear(LIMIT).parse().unwrap();
+            took.push((running - released) as f64 / 1e3);
+            peer.say("release");
+            assert_eq!(peer.hear(LIMIT), "waiting");
+        }
+        if round > 0 {
+            turns.push(median(&took), median(&pings));
+        }
+    }
+    turns
+}
+
+fn split(words: &str) -> Vec<&str> {
+    words.split(' ').collect()
 }
 
 async fn turns(server: &Server) -> Turns {
@@ -87,12 +127,16 @@ impl Pair {
         guard
     }
 
-    /// Gives whoever waits the time to settle.
     async fn settle(&mut self) {
-        let begun = now();
-        while now() - begun < SETTLED {
-            self.pings.extend(pings(&mut self.connection, 10).await);
-        }
+        settle(&mut self.connection, &mut self.pings).await;
+    }
+}
+
+/// Gives whoever waits the time to settle.
+async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
+    let begun = now();
+    while now() - begun < SETTLED {
+        took.extend(pings(connection, 10).await);
     }
 }
 
@@ -107,6 +151,33 @@ fn wait_for(lock: &Lock) -> JoinHandle<(Guard, u64)> {
 
 /// The second process.
 pub(crate) fn help(role: &Role) {
+    match role.name() {
+        "bare" => help_bare(role),
+        _ => help_locking(role),
+    }
+}
+
+fn help_bare(role: &Role) {
+    let [port, acquire, release] = role.args() else {
+        panic!("a port and two commands");
+    };
+    let address = Address::Tcp(([127, 0, 0, 1], port.parse().unwrap()).into());
+    let mut ear = Connection::open(&address).unwrap();
+    ear.command(&["SUBSCRIBE", &format!("redisson_lock__channel:{{{NAME}}}")]);
+    let mut own = Connection::open(&address).unwrap();
+    loop {
+        role.say("waiting");
+        ear.receive().unwrap();
+        own.command(&split(acquire));
+        role.say(&now().to_string());
+        assert_eq!(role.hear(), "release");
+        own.command(&split(release));
+        // Its own message.
+        ear.receive().unwrap();
+    }
+}
+
+fn help_locking(role: &Role) {
     let url = &role.args()[0];
     one_thread().block_on(async {
         let client = Client::connect(url).await.unwrap();

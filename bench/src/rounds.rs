@@ -4,7 +4,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds on the clock that all processes of this machine share.
 pub(crate) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
+    nanos(ClockId::Monotonic)
+}
+
+/// Nanoseconds of processor time that this process has used.
+pub(crate) fn own_cpu() -> u64 {
+    nanos(ClockId::ProcessCPUTime)
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
 }
 

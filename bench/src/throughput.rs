@@ -1,9 +1,11 @@
-//! Pairs per second of many tasks over one connection, beside ready-made bytes.
+//! Pairs per second of many tasks over one connection, beside ready-made bytes; and the processor time of both ends,
+//! which says what bounds them whatever else the machine is doing.
 
 use crate::bare::Bare;
 use crate::reference::{one_thread, two_threads};
 use crate::report::{Must, Row};
-use crate::rounds::{Turns, micros_since, now};
+use crate::rounds::{Turns, micros_since, now, own_cpu};
+use crate::server_cpu;
 use ferrolock::{Client, Lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,23 +26,26 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
     let mut ours = shapes.map(|(runtime, threads)| Ours::new(server, &names, runtime, threads));
     for round in 0..=ROUNDS {
         for ours in &mut ours {
-            let (rate, reference) = (
-                pairs_per_second(|| ours.run()),
-                pairs_per_second(|| bare.run(TASKS, TIMES)),
-            );
+            let taken = cost(server, || ours.run());
+            let reference = cost(server, || bare.run(TASKS, TIMES));
             // The first round warms up.
             if round > 0 {
-                ours.turns.push(rate, reference);
+                ours.rate.push(taken.rate, reference.rate);
+                ours.cpu.push(taken.client, taken.server);
             }
         }
     }
     let [one, two] = &ours;
-    let (better, other) = if one.turns.ratio() >= two.turns.ratio() {
+    let (better, other) = if one.rate.ratio() >= two.rate.ratio() {
         (one, two)
     } else {
         (two, one)
     };
-    vec![better.row(Must::AtLeast(0.8)), other.row(Must::Stated)]
+    vec![
+        better.row(Must::AtLeast(0.8)),
+        other.row(Must::Stated),
+        one.cpu_row(),
+    ]
 }
 
 /// A client in a runtime of its own.
@@ -48,7 +53,9 @@ struct Ours {
     runtime: Runtime,
     threads: &'static str,
     locks: Arc<Vec<Lock>>,
-    turns: Turns,
+    rate: Turns,
+    /// The client's processor time per pair, beside the server's.
+    cpu: Turns,
 }
 
 impl Ours {
@@ -59,7 +66,8 @@ impl Ours {
             runtime,
             threads,
             locks: Arc::new(locks),
-            turns: Turns::default(),
+            rate: Turns::default(),
+            cpu: Turns::default(),
         }
     }
 
@@ -92,16 +100,43 @@ impl Ours {
                 "pairs/s of {TASKS} tasks on {NAMES} names, one connection, {threads} runtime thread(s), ÷ ready-made bytes"
             ),
             unit: "/s",
-            ours: self.turns.ours(),
-            reference: Some(self.turns.reference()),
-            ratio: Some(self.turns.ratio()),
+            ours: self.rate.ours(),
+            reference: Some(self.rate.reference()),
+            ratio: Some(self.rate.ratio()),
             must,
+        }
+    }
+
+    fn cpu_row(&self) -> Row {
+        let threads = self.threads;
+        Row {
+            what: format!(
+                "the same, {threads} runtime thread(s): client CPU per pair ÷ server CPU per pair"
+            ),
+            unit: " µs",
+            ours: self.cpu.ours(),
+            reference: Some(self.cpu.reference()),
+            ratio: Some(self.cpu.ratio()),
+            must: Must::Stated,
         }
     }
 }
 
-fn pairs_per_second(run: impl FnOnce()) -> f64 {
-    let begun = now();
+/// What a round took: pairs per second, and microseconds of processor time per pair.
+struct Cost {
+    rate: f64,
+    client: f64,
+    server: f64,
+}
+
+fn cost(server: &Server, run: impl FnOnce()) -> Cost {
+    let pairs = (NAMES * TIMES) as f64;
+    let before = (server_cpu::cpu(server), own_cpu(), now());
     run();
-    (NAMES * TIMES) as f64 * 1e6 / micros_since(begun)
+    let (took, client) = (micros_since(before.2), own_cpu() - before.1);
+    Cost {
+        rate: pairs * 1e6 / took,
+        client: client as f64 / 1e3 / pairs,
+        server: (server_cpu::cpu(server) - before.0) * 1e6 / pairs,
+    }
 }

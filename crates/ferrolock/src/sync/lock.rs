@@ -200,7 +200,6 @@ impl<K: Lockable> Lock<K> {
         if let Some(wait) = wait {
             check_wait("a wait", wait).map_err(|error| error.of(&keys.lock))?;
         }
-        core.check_open().map_err(|error| error.of(&keys.lock))?;
         let owner = self
             .options
             .owner

@@ -289,8 +289,15 @@ async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
 /// Sleeps, also for less than the timer's grain of a millisecond.
 async fn nap(clock: &Clock, until: Tick) {
     const GRAIN: Duration = Duration::from_micros(700);
-    while !clock.is_virtual() && until.since(clock.now()) < GRAIN && clock.now() < until {
-        tokio::task::yield_now().await;
+    loop {
+        let left = until.since(clock.now());
+        if left.is_zero() {
+            return;
+        }
+        if left >= GRAIN || clock.is_virtual() {
+            tokio::time::sleep(left).await;
+        } else {
+            tokio::task::yield_now().await;
+        }
     }
-    clock.sleep_until(until).await;
 }
