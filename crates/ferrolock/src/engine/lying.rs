@@ -52,7 +52,6 @@ pub(crate) struct Seen {
     pub(crate) at: Tick,
     pub(crate) lane: Lane,
     pub(crate) script: &'static str,
-    pub(crate) keys: Vec<Arc<str>>,
     pub(crate) args: Vec<Arg>,
     pub(crate) lie: Option<Lie>,
 }
@@ -280,7 +279,6 @@ impl Stage {
             at,
             lane,
             script: call.script.name,
-            keys: call.keys.clone(),
             args: call.args.clone(),
             lie: lie.clone(),
         });
