@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::acquire::Request;
 use super::acquire::attempt::explain;
+use super::desk::Desk;
 use super::hold::{Hold, Status};
 use super::tenure::{After, Op, Outcome, Phase};
-use super::{Tenure, unpoisoned};
+use super::{Tenure, TenureState, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
@@ -186,6 +187,13 @@ pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
     Driven::Quiet
 }
 
+/// What the end of a release means for attempts of this client that wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Opens,
+    Stays,
+}
+
 /// A command under way; unknown if it is dropped.
 struct Running<'a> {
     tenure: &'a Arc<Tenure>,
@@ -197,18 +205,18 @@ struct Running<'a> {
 impl Running<'_> {
     fn end(mut self, reply: std::result::Result<Value, Failure>) -> Driven {
         self.ended = true;
-        self.tenure.ended(self.op, self.sent, reply)
+        self.tenure
+            .ended(read(self.op, self.sent, reply), Gate::Opens)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.tenure.ended(
-                self.op,
-                self.sent,
-                Err(Failure::Unknown("given up".to_owned())),
-            );
+            let given_up = Err(Failure::Unknown("given up".to_owned()));
+            // The keeper sends it once more, and attempts wait for that one.
+            self.tenure
+                .ended(read(self.op, self.sent, given_up), Gate::Stays);
         }
     }
 }
@@ -234,10 +242,7 @@ impl Tenure {
         let mut state = unpoisoned(&self.state);
         state.members.retain(|member| !Arc::ptr_eq(member, hold));
         state.count.leave(who)?;
-        if state.count.phase() == Phase::Closed && !state.gate_closed {
-            state.gate_closed = true;
-            desk.release_begins(&self.keys.lock, now);
-        }
+        self.close_gate(&mut desk, &mut state, now);
         drop(state);
         drop(desk);
         figures::released(now.since(hold.since));
@@ -268,24 +273,21 @@ impl Tenure {
         Some((op, call, now))
     }
 
-    fn ended(
-        self: &Arc<Self>,
-        op: Op,
-        sent: Tick,
-        reply: std::result::Result<Value, Failure>,
-    ) -> Driven {
-        let answered = read(op, sent, reply);
+    fn ended(self: &Arc<Self>, answered: Answered, gate: Gate) -> Driven {
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
         let after = state.count.ended(answered.outcome);
-        if matches!(op, Op::Release { left: 0 }) && std::mem::take(&mut state.gate_closed) {
-            desk.release_ended(
-                &self.keys.lock,
-                now,
-                answered.heard,
-                self.core.engine.round_trip(),
-            );
+        match answered.op {
+            Op::Release { left: 0 } => {
+                if gate == Gate::Opens && std::mem::take(&mut state.gate_closed) {
+                    let round_trip = self.core.engine.round_trip();
+                    desk.release_ended(&self.keys.lock, now, answered.heard, round_trip);
+                }
+            }
+            // The last hold has left, and whoever came in does not come any more.
+            Op::Reenter { .. } => self.close_gate(&mut desk, &mut state, now),
+            Op::Release { .. } => {}
         }
         let refused = answered
             .error
@@ -301,6 +303,14 @@ impl Tenure {
                 .for_each(|leaver| leaver.answer(Err(error.clone())));
         }
         self.follow(after, Some(answered))
+    }
+
+    /// Attempts of this client wait from now on, if a release that leaves nothing was decided.
+    fn close_gate(&self, desk: &mut Desk, state: &mut TenureState, now: Tick) {
+        if state.count.phase() == Phase::Closed && !state.gate_closed {
+            state.gate_closed = true;
+            desk.release_begins(&self.keys.lock, now);
+        }
     }
 
     /// Tells everybody whom the end of a command concerns.
