@@ -60,7 +60,7 @@ pub(crate) struct Core {
     process: u32,
     closing: AtomicBool,
     keeper_connected: AtomicBool,
-    /// Told at each end of a hold and of a release, for whoever shuts down.
+    /// Told at each end or loss of a hold and each end of a release, for whoever shuts down.
     pub(crate) quieter: Notify,
     pub(crate) errands: Errands,
     /// Mistakes of the program that were told once.

@@ -151,3 +151,13 @@ pub use sync::lock::Lock;
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// A handle is no future: `lock` and `try_lock` say what is meant.
+///
+/// ```compile_fail
+/// # async fn orders(client: ferrolock::Client) {
+/// let guard = client.lock("orders").await;
+/// # }
+/// ```
+#[cfg(doctest)]
+pub struct AHandleIsNotAwaited;

@@ -215,6 +215,7 @@ impl Hold {
         crate::figures::lost(reason);
         tracing::warn!(lock = %self.tenure.keys.lock, owner = %self.tenure.id, %reason, "lock lost");
         self.end();
+        self.tenure.core.quieter.notify_waiters();
         true
     }
 

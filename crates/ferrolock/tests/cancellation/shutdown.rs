@@ -193,6 +193,19 @@ async fn a_shutdown_waits_for_guards_that_were_dropped_and_for_nobody_else() {
     drop(lost);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_a_hold_that_is_lost_meanwhile() {
+    let world = World::new().await;
+    let lease = Duration::from_secs(5);
+    let guard = world.client.lock("x").lease(lease).lock().await.unwrap();
+    let begun = Instant::now();
+
+    world.client.shutdown(LONG).await.unwrap();
+
+    assert!(begun.elapsed() <= lease, "{:?}", begun.elapsed());
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+}
+
 #[test]
 fn on_a_server_a_stuck_holder_keeps_its_lease_and_nothing_is_renewed_after_the_limit() {
     for kind in servers() {
