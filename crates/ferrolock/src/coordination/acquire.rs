@@ -179,8 +179,6 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     fn accept(&self, hold: Arc<Hold>) -> Option<Arc<Hold>> {
-        // Whoever was granted a hold has left the line.
-        self.request.place.store(u64::MAX, Ordering::Release);
         self.core.keeper().accept(&hold);
         if let Some(task) = tokio::task::try_id() {
             let _ = hold.task.set(task);
