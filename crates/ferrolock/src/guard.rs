@@ -237,6 +237,7 @@ impl<K: Lockable> Guard<K> {
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) when there is no answer and
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the server says no: it is tried again in the background
     /// until the lease is over.
+    #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
     pub fn unlock(mut self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
         async move {
             let Some(hold) = self.hold.take() else {
@@ -259,6 +260,7 @@ impl<K: Lockable> Guard<K> {
     ///
     /// # Errors
     /// As for [`unlock`](Guard::unlock).
+    #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
     pub fn unlock_after(
         mut self,
         delay: Duration,

@@ -1,6 +1,14 @@
 //! Real code, virtual time, engines that lie by a seed: whatever is lost or late, two never hold at once, and nothing
 //! is left in the end.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code"
+)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -16,6 +16,8 @@ server_stories!(
 /// Entries in all, by two tasks, with a quiet point after each hundred of both together.
 const ENTRIES: u64 = 10_000;
 const QUIET_POINTS: u64 = 100;
+/// A cut in so many entries. Connections that live less than a second are made again with pauses that grow to two.
+const CUT_EVERY: u64 = 500;
 
 /// Small, repeatable, and told when the story fails.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
         .map(|task| {
             let worker = Worker {
                 client: client.clone(),
+                proxy: proxy.clone(),
                 owner: owner.clone(),
                 live: live[task].clone(),
                 dice: Dice(seed + 1 + task as u64),
@@ -50,7 +53,6 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
             tokio::spawn(worker.work(barrier.clone()))
         })
         .collect();
-    let cutter = tokio::spawn(cut_at_random(proxy.clone(), Dice(seed)));
 
     let begun = std::time::Instant::now();
     for point in 0..QUIET_POINTS {
@@ -65,7 +67,6 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
     for task in tasks {
         task.await.unwrap();
     }
-    cutter.abort();
     eprintln!(
         "{ENTRIES} entries in {:?}, {} connections made",
         begun.elapsed(),
@@ -106,20 +107,23 @@ fn count(server: &Server) -> u64 {
     dump.iter().map(|entry| count(&entry.value)).sum()
 }
 
-/// Some connections live long enough to be good ones, some do not and are made again with pauses that grow.
-async fn cut_at_random(proxy: Arc<Proxy>, mut dice: Dice) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(50 + dice.throw(1200))).await;
-        match dice.throw(3) {
+/// Cuts in a moment: now and then, something is on its way then.
+fn cut_soon(proxy: &Arc<Proxy>, dice: &mut Dice) {
+    let (proxy, how) = (proxy.clone(), dice.throw(3));
+    let moment = Duration::from_micros(dice.throw(500));
+    tokio::spawn(async move {
+        tokio::time::sleep(moment).await;
+        match how {
             0 => proxy.cut(),
             1 => proxy.drop_next_reply_and_cut(),
             _ => drop(proxy.cut_matching(|sent| sent.windows(7).any(|word| word == b"EVALSHA"))),
         }
-    }
+    });
 }
 
 struct Worker {
     client: Client,
+    proxy: Arc<Proxy>,
     owner: Owner,
     live: Arc<AtomicU64>,
     dice: Dice,
@@ -130,6 +134,9 @@ impl Worker {
     async fn work(mut self, barrier: Arc<Barrier>) {
         for point in 0..QUIET_POINTS {
             for _ in 0..ENTRIES / QUIET_POINTS / 2 {
+                if self.dice.throw(CUT_EVERY) == 0 {
+                    cut_soon(&self.proxy, &mut self.dice);
+                }
                 self.enter().await;
                 while self.held.len() > 3 || (!self.held.is_empty() && self.dice.throw(2) == 0) {
                     self.leave().await;
