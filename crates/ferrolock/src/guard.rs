@@ -193,10 +193,9 @@ impl<K: Kind> Guard<K> {
             if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
                 return Poll::Ready(Err(self.lost_error(reason)));
             }
-            if let Err(error) = self.ensure_held() {
-                return Poll::Ready(Err(error));
-            }
-            work.as_mut().poll(cx).map(Ok)
+            // And last: a step that took longer than the lease was not done under the lock.
+            let done = work.as_mut().poll(cx);
+            done.map(|value| self.ensure_held().map(|()| value))
         })
         .await
     }

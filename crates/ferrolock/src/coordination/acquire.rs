@@ -179,7 +179,7 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     fn accept(&self, hold: Arc<Hold>) -> Option<Arc<Hold>> {
-        self.core.keeper().accept(&hold);
+        self.core.keeper().accept(&hold, &self.request.slot);
         if let Some(task) = tokio::task::try_id() {
             let _ = hold.task.set(task);
         }

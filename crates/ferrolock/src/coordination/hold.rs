@@ -11,7 +11,7 @@
 //! process, the clock is not.
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Tenure;
-use crate::engine::{Clock, Tick};
+use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;
 
@@ -44,6 +44,17 @@ pub(crate) struct Hold {
     /// Renewals under way; below one: none that anybody waits for.
     renewals: AtomicI64,
     token: OnceLock<CancellationToken>,
+    /// A renewal waits for a connection: of the keeper's lane, of the spare one.
+    waits: [AtomicBool; 2],
+}
+
+/// A renewal that waits for a connection, until this is dropped.
+pub(crate) struct Waits<'a>(&'a AtomicBool);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// A hold's state as the clock shows it.
@@ -107,6 +118,7 @@ impl Hold {
             renewal: Notify::new(),
             renewals: AtomicI64::new(0),
             token: OnceLock::new(),
+            waits: Default::default(),
         })
     }
 
@@ -119,6 +131,10 @@ impl Hold {
             return Status::of(self.status.load(Ordering::Acquire));
         }
         status
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.status(), Status::Held | Status::Uncertain)
     }
 
     pub(crate) fn deadline(&self) -> Tick {
@@ -171,6 +187,17 @@ impl Hold {
     /// A renewal failed or hangs. True: it was certain until now.
     pub(crate) fn doubt(&self) -> bool {
         self.change(Status::Held, Status::Uncertain)
+    }
+
+    /// `None`: another renewal of this hold waits for that lane already.
+    pub(crate) fn wait_for_connection(&self, lane: Lane) -> Option<Waits<'_>> {
+        let [keeper, spare] = &self.waits;
+        let waits = if lane == Lane::KeeperSpare {
+            spare
+        } else {
+            keeper
+        };
+        (!waits.swap(true, Ordering::AcqRel)).then_some(Waits(waits))
     }
 
     /// A renewal is sent.

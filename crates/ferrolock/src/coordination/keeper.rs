@@ -7,6 +7,8 @@
 pub(crate) mod debts;
 mod pay;
 mod renewal;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
 mod timer;
 pub(crate) mod watch;
 
@@ -196,13 +198,21 @@ impl Keeper {
     }
 
     /// Its caller has it: from now on it is kept.
-    pub(crate) fn accept(&self, hold: &Arc<Hold>) {
+    pub(crate) fn accept(&self, hold: &Arc<Hold>, slot: &Arc<Slot>) {
         let mut state = unpoisoned(&self.state);
-        state.watch.accept(
-            hold.kept_as.load(Ordering::Acquire),
-            hold.since,
-            fastrand::f64(),
-        );
+        let id = hold.kept_as.load(Ordering::Acquire);
+        if !state.watch.accept(id, hold.since, fastrand::f64()) && hold.is_live() {
+            // Its offer ended in the same moment, but the caller was first at the slot.
+            let watched = Watched {
+                hold: hold.clone(),
+                slot: slot.clone(),
+            };
+            let id = state
+                .watch
+                .offer(watched, hold.terms, hold.deadline(), Tick::FAR);
+            hold.kept_as.store(id, Ordering::Release);
+            state.watch.accept(id, hold.since, fastrand::f64());
+        }
         self.wake_for(&state);
     }
 

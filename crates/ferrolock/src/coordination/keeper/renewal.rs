@@ -6,16 +6,14 @@ use std::time::Duration;
 use super::Keeper;
 use crate::coordination::hold::Hold;
 use crate::coordination::unpoisoned;
-use crate::engine::{Engine, Failure, Lane, Tick};
-use crate::protocol::lock;
-use crate::protocol::script::{Call, Value};
+use crate::engine::{Failure, Lane, Tick};
+use crate::protocol::lock::{self, Standing};
 
 impl Keeper {
-    /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business.
+    /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business. Without a
+    /// connection, as its spare lane mostly is when it is needed, it also goes out as soon as there is one: the
+    /// watch's next try may come too late.
     pub(super) async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>, again: bool) {
-        let tenure = &hold.tenure;
-        let sent = self.clock.now();
-        let lease = hold.wanted_lease(sent);
         let odd = unpoisoned(&self.state).watch.troubles(id) % 2 == 1;
         let lane = if again && odd {
             Lane::KeeperSpare
@@ -23,24 +21,59 @@ impl Keeper {
             Lane::Keeper
         };
         if again && hold.doubt() {
-            tracing::warn!(lock = %tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
+            tracing::warn!(lock = %hold.tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
         }
+        let deadline = hold.deadline();
+        let Err(Failure::NotSent(_)) = self.send_renewal(id, &hold, lane).await else {
+            return;
+        };
+        let Some(waits) = hold.wait_for_connection(lane) else {
+            return;
+        };
+        hold.tenure.core.engine.ready(lane).await;
+        drop(waits);
+        let confirmed_meanwhile = hold.deadline() != deadline;
+        if !confirmed_meanwhile {
+            let _ = self.send_renewal(id, &hold, lane).await;
+        }
+    }
+
+    /// Asks the server to keep the hold, unless it is over. `Err`: there is no answer, or no good one.
+    async fn send_renewal(&self, id: u64, hold: &Arc<Hold>, lane: Lane) -> Result<(), Failure> {
+        let (tenure, core) = (&hold.tenure, &hold.tenure.core);
+        let sent = self.clock.now();
+        // Begun before the look: a release that the look does not see waits for its end.
+        hold.renewal_begins();
+        if !self.still_wanted(id, hold, sent) {
+            hold.renewal_ends();
+            return Ok(());
+        }
+        let lease = hold.wanted_lease(sent);
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
         let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
-        let limit = sent.after(tenure.core.settings.command_limit.min(hold.terms.lease / 6));
-        hold.renewal_begins();
-        let reply = self
-            .call_when_connected(&tenure.core.engine, lane, call, limit)
-            .await;
+        let reply = core.engine.call(lane, call).await;
         hold.renewal_ends();
-        match reply.map(lock::read_standing) {
-            Ok(Ok(standing)) => match standing.lost() {
-                None => self.renewed(id, &hold, sent, lease),
-                Some(reason) => tenure.not_ours(reason),
-            },
-            Ok(Err(bad)) => self.renewal_failed(id, &hold, &Failure::from(bad)),
-            Err(failure) => self.renewal_failed(id, &hold, &failure),
+        let standing = reply.and_then(|reply| lock::read_standing(reply).map_err(Failure::from));
+        match standing.map(Standing::lost) {
+            Ok(None) => self.renewed(id, hold, sent, lease),
+            Ok(Some(reason)) => tenure.not_ours(reason),
+            Err(failure) => {
+                self.renewal_failed(id, hold, &failure);
+                return Err(failure);
+            }
         }
+        Ok(())
+    }
+
+    fn still_wanted(&self, id: u64, hold: &Hold, now: Tick) -> bool {
+        let limit = hold.tenure.core.settings.command_limit;
+        let watched = unpoisoned(&self.state).watch.sends(id, now, limit);
+        let live = hold.is_live();
+        if !live {
+            // A look at the clock may have found it over while the renewal before was being confirmed.
+            self.forget(hold);
+        }
+        watched && live
     }
 
     fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
@@ -48,23 +81,6 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         state.watch.renewed(id, sent, deadline, fastrand::f64());
         self.wake_for(&state);
-    }
-
-    /// A call over a lane that may still have to connect, as its spare mostly has when it is needed.
-    async fn call_when_connected(
-        &self,
-        engine: &Arc<dyn Engine>,
-        lane: Lane,
-        call: Call,
-        limit: Tick,
-    ) -> Result<Value, Failure> {
-        match engine.call(lane, call.clone()).await {
-            Err(Failure::NotSent(why)) => tokio::select! {
-                () = engine.ready(lane) => engine.call(lane, call).await,
-                () = self.clock.sleep_until(limit) => Err(Failure::NotSent(why)),
-            },
-            reply => reply,
-        }
     }
 
     fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure) {

@@ -85,17 +85,19 @@ impl<H: Clone> Watch<H> {
         id
     }
 
-    /// The caller has it: it is kept from now on. `jitter` is between 0 and 1.
-    pub(crate) fn accept(&mut self, id: u64, sent: Tick, jitter: f64) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.phase = Phase::Kept(
-                entry
-                    .terms
-                    .renew_every
-                    .map(|every| next_renewal(sent, every, jitter)),
-            );
-        }
+    /// The caller has it: it is kept from now on. `jitter` is between 0 and 1. False: it is not watched any more.
+    pub(crate) fn accept(&mut self, id: u64, sent: Tick, jitter: f64) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return false;
+        };
+        entry.phase = Phase::Kept(
+            entry
+                .terms
+                .renew_every
+                .map(|every| next_renewal(sent, every, jitter)),
+        );
         self.arm(id);
+        true
     }
 
     /// It is given back. True: a renewal of it is under way.
@@ -131,6 +133,22 @@ impl<H: Clone> Watch<H> {
             entry.phase = Phase::Kept(Some(now.after(entry.terms.lease / 30)));
         }
         self.arm(id);
+    }
+
+    /// A renewal goes out now, at its time or because there is a connection again. False: nobody wants it any more.
+    pub(crate) fn sends(&mut self, id: u64, now: Tick, command_limit: Duration) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return false;
+        };
+        if now >= entry.deadline {
+            return false;
+        }
+        if matches!(entry.phase, Phase::Kept(_)) {
+            let limit = command_limit.min(entry.terms.lease / 6);
+            entry.phase = Phase::Renewing(now.after(limit));
+            self.arm(id);
+        }
+        true
     }
 
     /// Its deadline was moved from outside.

@@ -123,3 +123,26 @@ fn jitter_only_makes_it_earlier() {
 
     assert_eq!(watch.next(), Some(at(9_000)));
 }
+
+#[test]
+fn an_offer_that_is_over_is_not_accepted() {
+    let (mut watch, id) = kept(30_000);
+    assert!(watch.accept(id, at(0), 0.0));
+
+    watch.forget(id);
+
+    assert!(!watch.accept(id, at(0), 0.0));
+}
+
+#[test]
+fn a_renewal_that_found_its_connection_is_under_way_until_its_hold_is_forgotten_or_over() {
+    let (mut watch, id) = kept(30_000);
+    watch.due(at(10_000), |_| LIMIT);
+    watch.failed(id, at(10_000));
+
+    assert!(watch.sends(id, at(10_500), LIMIT));
+    assert_eq!(watch.next(), Some(at(13_500)));
+    assert!(!watch.sends(id, at(28_500), LIMIT));
+    assert!(watch.forget(id));
+    assert!(!watch.sends(id, at(11_000), LIMIT));
+}

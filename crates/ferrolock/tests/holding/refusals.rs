@@ -1,0 +1,191 @@
+//! A server that answers a renewal with an error for a while: survived if it ends before the deadline, lost otherwise.
+
+use std::time::Duration;
+
+use ferrolock::{Client, Guard, HoldState, LostReason};
+use testkit::{Connection, Kind, LIMIT, Proxy, Server, eventually, eventually_async};
+
+use crate::support::{Renewals, client, ms, rest};
+
+on_each_server!(
+    too_few_replicas_are_survived_or_lost_at_the_deadline,
+    a_read_only_server_is_survived_or_lost_at_the_deadline,
+    a_server_that_cannot_save_is_survived_or_lost_at_the_deadline,
+    a_server_busy_with_a_script_is_survived_or_lost_at_the_deadline,
+    one_bad_key_and_one_forbidden_key_do_not_stop_998_renewals,
+    a_lease_of_200_ms_survives_a_hung_renewal,
+);
+
+const LEASE: Duration = ms(2400);
+
+/// A hold whose renewals fail from `begin` on: once until `end`, while it is uncertain, and once for good.
+async fn survived_or_lost(server: &Server, begin: impl Fn(), end: impl Fn()) {
+    let client = client(server).await;
+    let guard = client
+        .lock("held")
+        .watchdog_lease(LEASE)
+        .lock()
+        .await
+        .unwrap();
+
+    begin();
+    becomes(&guard, HoldState::Uncertain).await;
+    end();
+    becomes(&guard, HoldState::Held).await;
+    assert!(rest(server, "held").is_some());
+
+    begin();
+    becomes(&guard, HoldState::Uncertain).await;
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    end();
+    // The next renewal that worked would come now, were there one.
+    tokio::time::sleep(LEASE / 4).await;
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+}
+
+async fn becomes(guard: &Guard, wanted: HoldState) {
+    eventually_async(LIMIT, &format!("{wanted:?}"), async || {
+        assert!(guard.is_held(), "{guard:?} on the way to {wanted:?}");
+        guard.state() == wanted
+    })
+    .await;
+}
+
+async fn too_few_replicas_are_survived_or_lost_at_the_deadline(kind: Kind) {
+    let server = Server::start(kind);
+    let wanted = |count| drop(server.command(&["CONFIG", "SET", "min-replicas-to-write", count]));
+
+    survived_or_lost(&server, || wanted("1"), || wanted("0")).await;
+}
+
+async fn a_read_only_server_is_survived_or_lost_at_the_deadline(kind: Kind) {
+    let server = Server::start(kind);
+    // Nobody listens there.
+    let replica_of_nobody = || drop(server.command(&["REPLICAOF", "127.0.0.1", "1"]));
+    let master = || drop(server.command(&["REPLICAOF", "NO", "ONE"]));
+
+    survived_or_lost(&server, replica_of_nobody, master).await;
+}
+
+async fn a_server_that_cannot_save_is_survived_or_lost_at_the_deadline(kind: Kind) {
+    let server = Server::builder(kind).config("save 3600 1").start();
+    // What a save would write is in the way of what it would be called.
+    std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
+    server.command(&["BGSAVE"]);
+    eventually(LIMIT, "a failed save", || {
+        server.info("persistence")["rdb_last_bgsave_status"] == "err"
+    });
+    let stop_writes = |value| {
+        let reply = server.command(&["CONFIG", "SET", "stop-writes-on-bgsave-error", value]);
+        assert_eq!(reply, "OK".into());
+    };
+    stop_writes("no");
+
+    survived_or_lost(&server, || stop_writes("yes"), || stop_writes("no")).await;
+}
+
+async fn a_server_busy_with_a_script_is_survived_or_lost_at_the_deadline(kind: Kind) {
+    let server = Server::builder(kind)
+        .config("busy-reply-threshold 20")
+        .start();
+    let begin = || {
+        let mut connection: Connection = server.connect();
+        connection
+            .send(&["EVAL", "while true do end", "0"])
+            .unwrap();
+        // The connection may go: the script stays.
+        eventually(
+            LIMIT,
+            "the server is busy",
+            || matches!(server.command(&["PING"]), testkit::Reply::Error(text) if text.starts_with("BUSY")),
+        );
+    };
+    let end = || assert_eq!(server.command(&["SCRIPT", "KILL"]), "OK".into());
+
+    survived_or_lost(&server, begin, end).await;
+}
+
+async fn one_bad_key_and_one_forbidden_key_do_not_stop_998_renewals(kind: Kind) {
+    let server = Server::builder(kind)
+        .acl("default on nopass ~* &* +@all")
+        .start();
+    let client = client(&server).await;
+    let lease = ms(4000);
+    let name = |n: usize| {
+        if n == 1 {
+            "secret:1".to_owned()
+        } else {
+            format!("open:{n}")
+        }
+    };
+    let mut holders = tokio::task::JoinSet::new();
+    for n in 0..1000 {
+        let lock = client.lock(name(n)).watchdog_lease(lease);
+        holders.spawn(async move { (n, lock.lock().await.unwrap()) });
+    }
+    let mut guards = holders.join_all().await;
+    guards.sort_by_key(|(n, _)| *n);
+    server.command(&["DEL", "open:0"]);
+    server.command(&["SET", "open:0", "not a lock"]);
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "default",
+        "resetkeys",
+        "~open:*",
+        "~{open:*",
+        "~ferrolock*",
+    ]);
+
+    let ((_, bad), (_, forbidden)) = (&guards[0], &guards[1]);
+    assert_eq!(bad.lost().await, LostReason::Expired);
+    assert_eq!(forbidden.lost().await, LostReason::Expired);
+    tokio::time::sleep(lease).await;
+
+    let held = guards.iter().filter(|(_, guard)| guard.is_held()).count();
+    let kept = server
+        .keys()
+        .iter()
+        .filter(|key| key.starts_with("open:"))
+        .count();
+    eprintln!("{kind:?}: {held} of 1,000 held after two leases");
+    assert_eq!((held, kept), (998, 999));
+}
+
+/// The deadline leaves 43 ms for the second try: a busy machine may miss it, so one of five is enough here. That it
+/// always fits is shown in virtual time.
+async fn a_lease_of_200_ms_survives_a_hung_renewal(kind: Kind) {
+    let server = Server::start(kind);
+    let renewals = Renewals::of(&server);
+    let mut survived = 0;
+    for _ in 0..5 {
+        let proxy = Proxy::start(server.address());
+        let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
+        let guard = client
+            .lock("held")
+            .watchdog_lease(ms(200))
+            .lock()
+            .await
+            .unwrap();
+        eventually_async(LIMIT, "the keeper's connection", async || {
+            proxy.connections() >= 2
+        })
+        .await;
+        renewals.next("held").await;
+
+        proxy.hold_open();
+        let uncertain = eventually_async(LIMIT, "a hung renewal", async || {
+            guard.state() != HoldState::Held
+        });
+        uncertain.await;
+        eventually_async(LIMIT, "an end", async || {
+            guard.state() != HoldState::Uncertain
+        })
+        .await;
+        survived += usize::from(guard.is_held());
+        proxy.hold_requests(false);
+        drop(guard);
+    }
+    eprintln!("{kind:?}: {survived} of 5 leases of 200 ms survived a hung renewal");
+    assert!(survived > 0);
+}

@@ -1,0 +1,56 @@
+//! Connections that are killed all the time are no reason to call a lock lost.
+
+use std::time::{Duration, Instant};
+
+use ferrolock::{Client, Guard, HoldState, Unlocked};
+use testkit::{Kind, Server};
+
+use crate::support::{ms, on};
+
+const STORM: Duration = Duration::from_secs(30);
+const EVERY: Duration = ms(50);
+
+#[test]
+fn no_false_alarm_while_all_connections_are_killed_every_50_ms_for_30_s() {
+    let storms: Vec<_> = testkit::servers()
+        .into_iter()
+        .map(|kind| std::thread::spawn(move || on(kind, storm)))
+        .collect();
+    for storm in storms {
+        storm.join().unwrap();
+    }
+}
+
+async fn storm(kind: Kind) {
+    let server = Server::start(kind);
+    let client = Client::connect(server.url()).await.unwrap();
+    let mut guards: Vec<Guard> = Vec::new();
+    for (name, lease) in [("long", 30), ("middle", 10), ("short", 6)] {
+        let lock = client.lock(name).watchdog_lease(Duration::from_secs(lease));
+        guards.push(lock.lock().await.unwrap());
+    }
+    let mut killer = server.connect();
+    let (begun, mut killed) = (Instant::now(), 0);
+    let mut ticks = tokio::time::interval(EVERY);
+    while begun.elapsed() < STORM {
+        ticks.tick().await;
+        killed += killer
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .int();
+        for guard in &guards {
+            assert!(
+                guard.is_held(),
+                "{kind:?}: {guard:?} after {:?}",
+                begun.elapsed()
+            );
+        }
+    }
+
+    eprintln!("{kind:?}: {killed} connections killed in {STORM:?}");
+    // As often as the client comes back: its pauses grow to 2 s.
+    assert!(killed > 30, "the storm blew: {killed}");
+    for guard in guards {
+        assert!(!matches!(guard.state(), HoldState::Lost(_)), "{guard:?}");
+        assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+    }
+}

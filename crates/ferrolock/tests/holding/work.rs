@@ -1,0 +1,204 @@
+//! Work under a lock ends with the lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ferrolock::{Client, ErrorKind, HoldState, LostReason};
+use testkit::{Kind, Server, poll_once};
+
+use crate::support::{client, ms};
+
+on_each_server!(a_body_is_dropped_when_its_lock_is_deleted);
+
+/// Tells when it is dropped.
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    fn new() -> (Self, Arc<AtomicBool>) {
+        let dropped = Arc::new(AtomicBool::new(false));
+        (Self(dropped.clone()), dropped)
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+async fn a_body_is_dropped_when_its_lock_is_deleted(kind: Kind) {
+    let server = Server::start(kind);
+    let lock = client(&server).await.lock("work").watchdog_lease(ms(600));
+    let (flag, dropped) = Flag::new();
+
+    let ended = lock
+        .run(async |_| {
+            let _flag = flag;
+            server.command(&["DEL", "work"]);
+            std::future::pending::<()>().await;
+        })
+        .await;
+
+    let error = ended.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    assert!(dropped.load(Ordering::SeqCst));
+    assert!(
+        lock.try_lock().await.unwrap().is_some(),
+        "it can be taken again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_held_drops_its_work_at_the_deadline() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
+    let (flag, dropped) = Flag::new();
+    let begun = tokio::time::Instant::now();
+
+    let ended = guard
+        .while_held(async move {
+            let _flag = flag;
+            std::future::pending::<()>().await;
+        })
+        .await;
+
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(dropped.load(Ordering::SeqCst));
+    assert_eq!(begun.elapsed(), ms(950));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
+
+    let done = guard
+        .while_held(async {
+            tokio::time::sleep(ms(900)).await;
+            42
+        })
+        .await;
+
+    assert_eq!(done.unwrap(), 42);
+    assert!(guard.is_held());
+}
+
+/// One step that computes past the deadline: its result came too late.
+#[tokio::test]
+async fn work_whose_last_step_outlives_the_lock_is_lost() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(200)).lock().await.unwrap();
+
+    let ended = guard
+        .while_held(async { std::thread::sleep(ms(250)) })
+        .await;
+
+    assert!(!guard.is_held());
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test]
+async fn a_body_whose_last_step_outlives_the_lock_is_lost() {
+    let lock = Client::memory().lock("x").lease(ms(200));
+
+    let ended = lock.run(async |_| std::thread::sleep(ms(250))).await;
+
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_is_ready_ever_after() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
+    assert!(poll_once(std::pin::pin!(guard.lost())).is_pending());
+
+    for _ in 0..3 {
+        assert_eq!(guard.lost().await, LostReason::Expired);
+        assert!(poll_once(std::pin::pin!(guard.lost())).is_ready());
+    }
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_held_is_false_from_the_exact_deadline() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(2000)).lock().await.unwrap();
+    let left = guard.remaining();
+    assert_eq!(left, ms(1900), "a margin of a twentieth");
+
+    tokio::time::advance(left - Duration::from_nanos(1)).await;
+    assert!(guard.is_held());
+    assert_eq!(guard.remaining(), Duration::from_nanos(1));
+    tokio::time::advance(Duration::from_nanos(1)).await;
+
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert!(poll_once(std::pin::pin!(guard.lost())).is_ready());
+    assert!(
+        client.lock("x").is_locked().await.unwrap(),
+        "the server's end comes later"
+    );
+}
+
+/// Also a poll that nobody woke: after a pause of the process the caller may be faster than the keeper.
+#[tokio::test(start_paused = true)]
+async fn every_poll_of_lost_looks_at_the_clock() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(2000)).lock().await.unwrap();
+    let left = guard.remaining();
+    let mut lost = std::pin::pin!(guard.lost());
+    assert!(poll_once(lost.as_mut()).is_pending());
+
+    // Polled by hand, so that nobody else runs between the step of the clock and the look.
+    assert!(poll_once(std::pin::pin!(tokio::time::advance(left))).is_pending());
+
+    assert!(poll_once(lost.as_mut()).is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_fires_at_release_by_unlock_and_by_drop() {
+    let client = Client::memory();
+    let unlocked = client.lock("a").lock().await.unwrap();
+    let dropped = client.lock("b").lock().await.unwrap();
+    let tokens = [unlocked.cancellation_token(), dropped.cancellation_token()];
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(tokens.iter().all(|token| !token.is_cancelled()));
+
+    unlocked.unlock().await.unwrap();
+    drop(dropped);
+
+    assert!(tokens.iter().all(|token| token.is_cancelled()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_fires_at_loss_and_is_fired_when_it_is_taken_later() {
+    let client = Client::memory();
+    let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
+    let token = guard.cancellation_token();
+    let begun = tokio::time::Instant::now();
+
+    token.cancelled().await;
+
+    assert_eq!(begun.elapsed(), ms(950));
+    assert!(!guard.is_held());
+    assert!(guard.cancellation_token().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_fires_at_shutdown_while_the_hold_goes_on() {
+    let client = Client::memory();
+    let guard = client.lock("x").lock().await.unwrap();
+    let token = guard.cancellation_token();
+    let shutdown = tokio::spawn(client.shutdown(Duration::from_secs(100)));
+
+    token.cancelled().await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+
+    assert!(guard.is_held(), "renewed while its holder finishes");
+    assert!(guard.cancellation_token().is_cancelled());
+    assert_eq!(guard.lost().await, LostReason::ShutDown);
+    let error = shutdown.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(error.to_string().contains('x'), "{error}");
+}
