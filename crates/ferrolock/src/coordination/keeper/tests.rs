@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::Client;
+use crate::Client;
 use crate::coordination::Core;
 use crate::engine::Lane;
 use crate::engine::embedded::MemoryEngine;
