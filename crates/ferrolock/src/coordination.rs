@@ -356,10 +356,6 @@ impl Tenure {
             .any(|hold| hold.task.get() == Some(&task))
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        unpoisoned(&self.state).count.is_settled()
-    }
-
     /// The longest that the server may keep what is left of it.
     pub(crate) fn longest_lease(&self) -> Duration {
         let state = unpoisoned(&self.state);

@@ -141,6 +141,7 @@ impl Tenure {
             tenure: self,
             op,
             sent,
+            lane: Lane::Commands,
             ended: false,
         };
         hold.release();
@@ -174,6 +175,7 @@ pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
             tenure,
             op,
             sent,
+            lane,
             ended: false,
         };
         let reply = match tenure.core.engine.call(lane, call).await {
@@ -199,6 +201,7 @@ struct Running<'a> {
     tenure: &'a Arc<Tenure>,
     op: Op,
     sent: Tick,
+    lane: Lane,
     ended: bool,
 }
 
@@ -217,6 +220,10 @@ impl Drop for Running<'_> {
             // The keeper sends it once more, and attempts wait for that one.
             self.tenure
                 .ended(read(self.op, self.sent, given_up), Gate::Stays);
+            // What the keeper itself sends it owes by itself.
+            if self.lane == Lane::Commands {
+                self.tenure.core.keeper().settle(self.tenure);
+            }
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use ferrolock::{HoldState, LostReason, Unlocked};
+use ferrolock::{ErrorKind, HoldState, LostReason, Unlocked};
 use testkit::{Kind, LIMIT, Server, eventually_async};
 
-use crate::support::{Renewals, client, is_release, ms, on, rest, runtime};
+use crate::support::{Renewals, client, is_release, ms, rest, runtime};
 
 on_each_server!(
     a_lock_held_for_three_leases_stays_held,
+    a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock,
     a_holder_that_computes_on_every_worker_keeps_its_lock,
+    a_lease_of_199_ms_is_an_invalid_argument,
     not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold,
     releases_in_the_midst_of_renewals_are_not_followed_by_one,
     a_fixed_lease_is_not_renewed,
@@ -36,11 +38,10 @@ async fn a_lock_held_for_three_leases_stays_held(kind: Kind) {
     assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
 }
 
-/// On a plain thread's own runtime: nothing of that runtime runs while the holder computes.
-#[test]
-fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock() {
-    for kind in testkit::servers() {
-        let server = Server::start(kind);
+/// Nothing of the holder's runtime runs while it computes.
+async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(kind: Kind) {
+    let server = Server::start(kind);
+    let holder = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -51,14 +52,13 @@ fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock() {
 
             compute(ms(600) * 3);
 
-            assert_eq!(guard.state(), HoldState::Held, "{kind:?}");
-            assert_eq!(
-                guard.unlock().await.unwrap(),
-                Unlocked::Released,
-                "{kind:?}"
-            );
+            assert_eq!(guard.state(), HoldState::Held);
+            assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
         });
-    }
+    });
+    tokio::task::spawn_blocking(|| holder.join().unwrap())
+        .await
+        .unwrap();
 }
 
 async fn a_holder_that_computes_on_every_worker_keeps_its_lock(kind: Kind) {
@@ -237,22 +237,17 @@ async fn with_max_hold_the_key_is_gone_within_the_margin_after_the_cap(kind: Kin
     drop(short);
 }
 
-#[test]
-fn a_lease_of_199_ms_is_an_invalid_argument() {
-    for kind in testkit::servers() {
-        on(kind, async |kind| {
-            let server = Server::start(kind);
-            let client = client(&server).await;
-            let scripts = || server.commandstats().get("evalsha").copied();
-            let before = scripts();
-            for lock in [
-                client.lock("x").lease(ms(199)),
-                client.lock("x").watchdog_lease(ms(199)),
-            ] {
-                let error = lock.lock().await.unwrap_err();
-                assert_eq!(error.kind(), ferrolock::ErrorKind::Invalid, "{error}");
-            }
-            assert_eq!(scripts(), before, "nothing was sent");
-        });
+async fn a_lease_of_199_ms_is_an_invalid_argument(kind: Kind) {
+    let server = Server::start(kind);
+    let client = client(&server).await;
+    let scripts = || server.commandstats().get("evalsha").copied();
+    let before = scripts();
+    for lock in [
+        client.lock("x").lease(ms(199)),
+        client.lock("x").watchdog_lease(ms(199)),
+    ] {
+        let error = lock.lock().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
+    assert_eq!(scripts(), before, "nothing was sent");
 }

@@ -60,7 +60,8 @@ impl Keeper {
             driven = work => driven,
             () = self.clock.sleep_until(limit) => Driven::Again,
         };
-        if driven == Driven::Again || !tenure.is_quiet() {
+        // Quiet it is also when somebody else is sending for the tenure, and sends this too.
+        if driven == Driven::Again {
             tenure.open_gate();
             self.owe(
                 Owed::Tenure(tenure.clone()),
