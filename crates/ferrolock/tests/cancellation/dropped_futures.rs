@@ -298,6 +298,25 @@ async fn a_future_dropped_with_a_grant_on_offer_gives_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiter_dropped_while_the_lock_stays_busy_leaves_no_entry_that_is_worked_for() {
+    for polls in 1..POLLS_MAX {
+        let world = World::new().await;
+        let guard = world.other.lock("x").lock().await.unwrap();
+        let lock = world.client.lock("x").max_wait(Duration::from_secs(4));
+
+        let finished = finishes(polls, lock.lock()).await;
+
+        world.nobody_waits(&format!("{polls} polls")).await;
+        assert!(guard.is_held());
+        if finished {
+            assert!(polls > 1, "lock was not dropped half-way");
+            return;
+        }
+    }
+    panic!("lock does not finish");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_future_dropped_in_a_queue_gives_its_place_to_the_next() {
     let world = World::new().await;
     let guard = world.other.lock("x").lock().await.unwrap();
