@@ -31,8 +31,9 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
         .enter(request.clone())
         .is_err();
     if refused {
-        // It ended between the look and the step.
-        return tenure.not_inside(request);
+        // It ended between the look and the step. Whoever comes anew is not stranded when this task goes.
+        tenure.not_inside(request);
+        return request.slot.served().await;
     }
     let work = async {
         settle_until_quiet(&tenure).await;
