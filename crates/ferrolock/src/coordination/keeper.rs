@@ -366,6 +366,7 @@ impl Keeper {
                 Alarm::Unlock(leaver, tenure) => {
                     leaver.answer(Err(no_answer(&tenure)));
                     // Its future may never be polled again: others on the name do not wait for that.
+                    tenure.open_gate();
                     self.settle(&tenure);
                 }
                 Alarm::Renewal(hold) => hold.renewal_given_up(),
