@@ -17,7 +17,7 @@ server_stories!(
 const ENTRIES: u64 = 10_000;
 const QUIET_POINTS: u64 = 100;
 /// A cut in so many entries. Connections that live less than a second are made again with pauses that grow to two.
-const CUT_EVERY: u64 = 500;
+const CUT_EVERY: u64 = 800;
 
 /// Small, repeatable, and told when the story fails.
 #[derive(Debug)]
