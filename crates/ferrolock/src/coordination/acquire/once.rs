@@ -66,7 +66,13 @@ async fn attempt_until_sent(core: &Arc<Core>, request: &Arc<Request>) -> Attempt
             continue;
         }
         match attempt(core, request).await {
-            Attempted::Failed(Failure::NotSent(_)) => core.engine.ready(Lane::Commands).await,
+            Attempted::Failed(failure @ Failure::NotSent(_)) => {
+                tokio::select! {
+                    () = core.engine.ready(Lane::Commands) => {}
+                    // Given up meanwhile: not sent when the server is back.
+                    () = request.slot.served() => return Attempted::Failed(failure),
+                }
+            }
             other => return other,
         }
     }
