@@ -207,7 +207,8 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     }
     if request.patience == Patience::None {
         drop(desk);
-        runtime.spawn(attempt_once(core.clone(), request.clone()));
+        let request = request.clone();
+        runtime.spawn(attempt_once(core.clone(), Stranded { request }));
         return Ok(());
     }
     let (now, round_trip) = (core.now(), core.engine.round_trip());
@@ -250,12 +251,12 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     }
 }
 
-/// Tells a caller whose task is dropped with its runtime.
-struct Stranded<'a> {
-    request: &'a Arc<Request>,
+/// Tells a caller whose task is dropped with its runtime; made before the task, which may never be polled.
+pub(crate) struct Stranded {
+    request: Arc<Request>,
 }
 
-impl Drop for Stranded<'_> {
+impl Drop for Stranded {
     fn drop(&mut self) {
         self.request.fail(Error::closed(
             "the runtime that this client was connected in has ended",

@@ -35,12 +35,17 @@ struct UnderWay {
 }
 
 /// Runs until nobody waits for the name and its subscription has lingered long enough.
-pub(crate) async fn drive(core: Arc<Core>, name: Arc<str>) {
-    let mut task = DriverTask {
+pub(crate) fn drive(core: Arc<Core>, name: Arc<str>) -> impl Future<Output = ()> + Send + 'static {
+    // Made here and not at the first poll: a runtime that has ended drops the future unpolled.
+    let task = DriverTask {
         core,
         name,
         finished: false,
     };
+    run(task)
+}
+
+async fn run(mut task: DriverTask) {
     let mut under_way = UnderWay::default();
     while let Some((next, news)) = task.next() {
         match next {

@@ -11,11 +11,11 @@ use crate::figures;
 use crate::options::Reentry;
 
 /// Makes it, within the time that a command may take.
-pub(crate) async fn attempt_once(core: Arc<Core>, request: Arc<Request>) {
-    let stranded = Stranded { request: &request };
+pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded) {
+    let request = &stranded.request;
     let begun = core.now();
     let limit = begun.after(core.settings.command_limit);
-    let mut work = std::pin::pin!(attempt_until_sent(&core, &request));
+    let mut work = std::pin::pin!(attempt_until_sent(&core, request));
     let attempted = tokio::select! {
         biased;
         attempted = &mut work => attempted,
@@ -44,7 +44,6 @@ pub(crate) async fn attempt_once(core: Arc<Core>, request: Arc<Request>) {
         }
         Attempted::Failed(failure) => request.fail(failure.into()),
     }
-    drop(stranded);
 }
 
 /// Waits for our own releases of the name, then for a connection, then attempts.

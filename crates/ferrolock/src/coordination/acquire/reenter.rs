@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Request, unreachable};
+use super::{Request, Stranded, unreachable};
 use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Tenure, unpoisoned};
@@ -10,8 +10,15 @@ use crate::engine::Lane;
 use crate::error::{Error, LostReason};
 
 /// Enters, and gives up at the request's limit; what comes later is given back.
-pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
-    let stranded = super::Stranded { request: &request };
+pub(crate) fn reenter(
+    tenure: Arc<Tenure>,
+    request: Arc<Request>,
+) -> impl Future<Output = ()> + Send + 'static {
+    enter_again(tenure, Stranded { request })
+}
+
+async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
+    let request = &stranded.request;
     let core = &tenure.core;
     let begun = core.now();
     let limit = match (request.deadline, request.patience) {
@@ -42,7 +49,6 @@ pub(crate) async fn reenter(tenure: Arc<Tenure>, request: Arc<Request>) {
             work.await;
         }
     }
-    drop(stranded);
 }
 
 /// Runs what the tenure has to send; when a command cannot be sent or its outcome is unknown, again with a connection.
