@@ -315,7 +315,11 @@ impl Keeper {
         }
         for alarm in alarms {
             match alarm {
-                Alarm::Unlock(leaver, tenure) => leaver.answer(Err(no_answer(&tenure))),
+                Alarm::Unlock(leaver, tenure) => {
+                    leaver.answer(Err(no_answer(&tenure)));
+                    // Its future may never be polled again: others on the name do not wait for that.
+                    self.settle(&tenure);
+                }
                 Alarm::Renewal(hold) => hold.renewal_over(),
             }
         }
