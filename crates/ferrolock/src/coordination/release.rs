@@ -281,7 +281,7 @@ impl Tenure {
     /// Tells everybody whom the end of a command concerns.
     pub(crate) fn follow(
         self: &Arc<Self>,
-        after: After<Arc<Request>, Arc<Leaver>>,
+        mut after: After<Arc<Request>, Arc<Leaver>>,
         answered: Option<Answered>,
     ) -> Driven {
         if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
@@ -294,37 +294,35 @@ impl Tenure {
             self.lost(reason);
             late.iter()
                 .for_each(|leaver| leaver.answer(Err(Error::lost(reason))));
-            after
-                .turned_away
-                .iter()
-                .for_each(|request| request.fail(Error::lost(reason)));
-        } else {
-            let error = answered.and_then(|answered| answered.error);
-            after
-                .turned_away
-                .into_iter()
-                .for_each(|request| self.turned_away(request, error.as_ref()));
+            for request in after.turned_away.drain(..) {
+                request.fail(Error::lost(reason));
+            }
+        }
+        let error = answered.and_then(|answered| answered.error);
+        let mut again = after.again;
+        for request in after.turned_away {
+            again |= self.turned_away(request, error.as_ref());
         }
         self.move_out_if_over();
         let waiting = !unpoisoned(&self.state).count.is_settled();
-        if after.again && waiting {
+        if again && waiting {
             Driven::Again
         } else {
             Driven::Quiet
         }
     }
 
-    /// A re-entry without an answer is tried again while its caller waits.
-    fn turned_away(&self, request: Arc<Request>, error: Option<&Error>) {
+    /// A re-entry without an answer is tried again while its caller waits. True: so it is, but not at once.
+    fn turned_away(&self, request: Arc<Request>, error: Option<&Error>) -> bool {
         match error {
             Some(error) if !error.is_transient() => request.fail(error.clone()),
             _ if !request.slot.is_waiting() => {}
-            _ => {
-                if let Err(request) = unpoisoned(&self.state).count.enter(request) {
-                    request.fail(Error::lost(LostReason::Removed));
-                }
-            }
+            _ => match unpoisoned(&self.state).count.enter(request) {
+                Ok(()) => return true,
+                Err(request) => request.fail(Error::lost(LostReason::Removed)),
+            },
         }
+        false
     }
 
     /// Every hold of it is lost.
