@@ -271,7 +271,8 @@ impl Worker {
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
-                    tracing::warn!(%failure, "the server refuses a subscription");
+                    // Whoever asked says what follows from it, once.
+                    tracing::debug!(%failure, "the server refuses a subscription");
                     let mut table = self.desk.lock();
                     for channel in &batch {
                         table.refuse(channel, failure.clone());
