@@ -22,6 +22,10 @@ impl Tick {
         Tick(self.0.saturating_add(nanos(duration)))
     }
 
+    pub(crate) fn before(self, duration: Duration) -> Tick {
+        Tick(self.0.saturating_sub(nanos(duration)))
+    }
+
     /// The time from `earlier` to here; zero if it is not earlier.
     pub(crate) fn since(self, earlier: Tick) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -22,6 +22,8 @@ const BLIND_FIRST: Duration = Duration::from_millis(25);
 const BLIND_MAX: Duration = Duration::from_secs(1);
 /// How long after its deadline a waiter waits for the answer to its last attempt.
 const LAST_ANSWER: Duration = Duration::from_millis(80);
+/// A server that takes longer for its answers is not waited for by those whose time is up.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
 /// The random pause of a process that should let others go first: two round trips, within these bounds.
@@ -47,6 +49,8 @@ pub(crate) struct Driver<W> {
     silent_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
+    /// How long the server took for its last answer.
+    answer_time: Duration,
     ours: OurRelease,
     /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
     releases: u32,
@@ -175,6 +179,7 @@ impl<W> Driver<W> {
             pause: POLL_FIRST,
             silent_since: None,
             busy: None,
+            answer_time: Duration::ZERO,
             ours: OurRelease::None,
             releases: 0,
             idle_since: None,
@@ -278,10 +283,14 @@ impl<W> Driver<W> {
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
         self.pause = POLL_FIRST;
-        if self.attempt.is_none() {
-            self.try_at(now.after(pause), cause);
-        } else {
+        if self.attempt.is_some() {
             self.cause = cause;
+            return;
+        }
+        self.try_at(now.after(pause), cause);
+        // A poll that comes even sooner is made for what was heard.
+        if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
+            *because = cause;
         }
     }
 
@@ -358,6 +367,7 @@ impl<W> Driver<W> {
             return;
         };
         self.busy = Some((sent.at, rest));
+        self.answer_time = now.since(sent.at).min(ANSWER_MAX);
         if let OurRelease::Last { others } = self.ours {
             self.ours = OurRelease::Earlier { others };
         }
@@ -399,11 +409,9 @@ impl<W> Driver<W> {
 
     /// What to do now; called again after each thing done and each event.
     pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
-        let silent = self
-            .silent_since
-            .is_some_and(|since| now >= since.after(self.unreachable_after));
-        if silent && !self.line.is_empty() {
-            return Next::Unreachable(self.take_late(now, |_| true));
+        let silent = self.take_unanswered(now);
+        if !silent.is_empty() {
+            return Next::Unreachable(silent);
         }
         let late = self.take_out_of_time(now);
         if let Some(next) = late {
@@ -446,28 +454,59 @@ impl<W> Driver<W> {
         {
             return Some(cause);
         }
-        // Whoever gives up asks once more: the message may have been lost.
-        self.line
-            .iter()
-            .any(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
-            .then_some(Cause::LastChance)
+        // Whoever gives up asks once more: the message may have been lost. Not where the last attempt failed: the
+        // next one is planned, and a server in trouble is not asked in a loop.
+        let asks = |waiter: &Waiter<W>| {
+            waiter.deadline.is_some_and(|deadline| {
+                deadline <= now.after(self.lead()) && !self.was_last_chance(deadline)
+            })
+        };
+        (self.silent_since.is_none() && self.line.iter().any(asks)).then_some(Cause::LastChance)
+    }
+
+    /// How long before a deadline its last attempt is sent: not at all, but where the answer would come too late.
+    fn lead(&self) -> Duration {
+        if self.answer_time > LAST_ANSWER / 2 {
+            self.answer_time + LAST_ANSWER / 2
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Whether the last attempt that found it busy was as late as one for that deadline can be.
+    fn was_last_chance(&self, deadline: Tick) -> bool {
+        self.busy
+            .is_some_and(|(sent, _)| deadline <= sent.after(self.lead()))
+    }
+
+    /// Waiters who have had no answer from the server for as long as they put up with, each counted from its coming.
+    fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
+        let Some(since) = self.silent_since else {
+            return Vec::new();
+        };
+        let limit = self.unreachable_after;
+        self.take_if(now, |_, waiter| {
+            now >= since.max(waiter.joined).after(limit)
+        })
     }
 
     /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
     fn take_out_of_time(&mut self, now: Tick) -> Option<Next<W>> {
-        if let Some((sent, _)) = self.busy {
-            let late = self.take_late(now, |deadline| deadline <= sent);
-            if !late.is_empty() {
-                return Some(Next::TimedOut(late));
-            }
+        let late = self.take_late(now, |driver, deadline| {
+            deadline <= now && driver.was_last_chance(deadline)
+        });
+        if !late.is_empty() {
+            return Some(Next::TimedOut(late));
         }
-        let late = self.take_late(now, |deadline| now >= deadline.after(LAST_ANSWER));
+        let late = self.take_late(now, |_, deadline| now >= deadline.after(LAST_ANSWER));
         if late.is_empty() {
             return None;
         }
+        // A little less than was waited for: the question left a little late.
+        let patience = self.answer_time + LAST_ANSWER * 3 / 4;
         let owed = self
             .silent_since
-            .is_some_and(|since| now >= since.after(LAST_ANSWER));
+            .is_some_and(|since| now >= since.after(patience));
         Some(if owed || self.busy.is_none() {
             Next::Unreachable(late)
         } else {
@@ -475,12 +514,21 @@ impl<W> Driver<W> {
         })
     }
 
-    fn take_late(&mut self, now: Tick, mut is_late: impl FnMut(Tick) -> bool) -> Vec<Late<W>> {
+    /// Takes out those with a deadline of which `is_late` says so.
+    fn take_late(&mut self, now: Tick, is_late: impl Fn(&Self, Tick) -> bool) -> Vec<Late<W>> {
+        self.take_if(now, |driver, waiter| {
+            waiter
+                .deadline
+                .is_some_and(|deadline| is_late(driver, deadline))
+        })
+    }
+
+    fn take_if(&mut self, now: Tick, goes: impl Fn(&Self, &Waiter<W>) -> bool) -> Vec<Late<W>> {
         let rest = self.busy.map(|(_, rest)| rest);
         let mut late = Vec::new();
         let mut index = 0;
         while let Some(waiter) = self.line.get(index) {
-            if is_late(waiter.deadline.unwrap_or(Tick::FAR)) {
+            if goes(self, waiter) {
                 if let Some(waiter) = self.line.remove(index) {
                     late.push(Late {
                         waited: now.since(waiter.joined),
@@ -498,19 +546,18 @@ impl<W> Driver<W> {
     fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);
-        let silent = self
-            .silent_since
-            .map(|since| since.after(self.unreachable_after));
+        let silent = self.silent_since.and_then(|since| {
+            let first = self.line.iter().map(|waiter| waiter.joined).min()?;
+            Some(since.max(first).after(self.unreachable_after))
+        });
         let deadlines = self
             .line
             .iter()
             .filter_map(|waiter| waiter.deadline)
-            .map(|deadline| {
-                if idle && deadline > now {
-                    deadline
-                } else {
-                    deadline.after(LAST_ANSWER)
-                }
+            .map(|deadline| match deadline.before(self.lead()) {
+                ask if idle && ask > now => ask,
+                _ if idle && deadline > now => deadline,
+                _ => deadline.after(LAST_ANSWER),
             });
         deadlines
             .chain(due)

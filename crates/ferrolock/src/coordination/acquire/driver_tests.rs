@@ -198,6 +198,19 @@ fn who_released_last_lets_others_go_first() {
 }
 
 #[test]
+fn whoever_comes_during_an_outage_has_its_own_time() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.message(at(10), RTT);
+    attempt(&mut driver, at(20));
+    driver.failed(at(20));
+    driver.join(at(25_020), "b", None, Place::Back, RTT);
+
+    assert!(matches!(driver.next(at(30_020)), Next::Unreachable(late) if late.len() == 1));
+    driver.sent(at(30_020));
+    assert_eq!(sleeps_until(&mut driver, at(30_020)), at(55_020));
+}
+
+#[test]
 fn a_grant_for_somebody_who_has_gone_is_nobodys() {
     let mut driver = driver();
     let id = driver.join(at(0), "a", None, Place::Back, RTT);
