@@ -26,7 +26,8 @@ const LAST_ANSWER: Duration = Duration::from_millis(80);
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
-/// The random pause of a process that should let others go first: two round trips, within these bounds.
+/// The random pause of a process that should let another go first: two round trips, within these bounds; among many,
+/// the longest.
 const YIELD_MIN: Duration = Duration::from_micros(100);
 const YIELD_MAX: Duration = Duration::from_millis(2);
 
@@ -287,7 +288,7 @@ impl<W> Driver<W> {
             self.cause = cause;
             return;
         }
-        self.try_at(now.after(pause), cause);
+        self.try_after(now, pause, cause);
         // A poll that comes even sooner is made for what was heard.
         if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
             *because = cause;
@@ -296,18 +297,19 @@ impl<W> Driver<W> {
 
     /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
     /// process would win every time.
+    ///
+    /// Among many the pause does not follow the own round trip: whoever has the shortest would win most. The first of
+    /// many comes early all the same.
     fn courtesy(&mut self, round_trip: Duration) -> Duration {
-        let rude = match self.ours {
-            OurRelease::Last { others } => others > 0,
-            OurRelease::Earlier { others } => others > 1,
-            OurRelease::None => true,
+        let near = (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX);
+        let most = match self.ours {
+            OurRelease::Last { others: 0 } | OurRelease::Earlier { others: 0 | 1 } => {
+                return Duration::ZERO;
+            }
+            OurRelease::None | OurRelease::Last { others: 1 } => near,
+            OurRelease::Last { .. } | OurRelease::Earlier { .. } => YIELD_MAX,
         };
-        if !rude {
-            return Duration::ZERO;
-        }
-        (round_trip * 2)
-            .clamp(YIELD_MIN, YIELD_MAX)
-            .mul_f64(self.random.f64())
+        most.mul_f64(self.random.f64())
     }
 
     /// A release of ours on this name is about to be sent.
@@ -332,7 +334,7 @@ impl<W> Driver<W> {
         };
         let pause = self.courtesy(round_trip);
         if self.attempt.is_none() && !self.line.is_empty() {
-            self.try_at(now.after(pause), Cause::OwnRelease);
+            self.try_after(now, pause, Cause::OwnRelease);
         }
     }
 
@@ -564,6 +566,15 @@ impl<W> Driver<W> {
             .chain(silent)
             .min()
             .unwrap_or(Tick::FAR)
+    }
+
+    /// As [`Driver::try_at`], but a pause that was drawn before is kept: our own release comes as a reply and as a
+    /// message, and two draws would win more often than one.
+    fn try_after(&mut self, now: Tick, pause: Duration, cause: Cause) {
+        let drawn = matches!(self.due, Some((_, Cause::Message | Cause::OwnRelease)));
+        if !drawn || pause.is_zero() {
+            self.try_at(now.after(pause), cause);
+        }
     }
 
     /// Sooner wins.
