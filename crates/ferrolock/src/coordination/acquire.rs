@@ -9,7 +9,11 @@ mod drive;
 pub(crate) mod driver;
 mod once;
 mod reenter;
+#[cfg(all(test, feature = "embedded"))]
+mod silence_tests;
 pub(crate) mod slot;
+#[cfg(all(test, feature = "embedded"))]
+mod waiting_tests;
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;

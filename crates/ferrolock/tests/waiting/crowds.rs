@@ -1,0 +1,110 @@
+//! Many who wait: what they cost together.
+
+use std::time::{Duration, Instant};
+
+use testkit::{Kind, LIMIT, Server, eventually_async};
+use tokio::task::JoinSet;
+
+use crate::support::{connect, ms, settled, took};
+
+on_each_server!(
+    fifty_waiters_cost_at_most_two_commands_a_second,
+    ten_thousand_names_are_waited_for_over_one_connection,
+);
+
+/// What clients sent since the last reset, scripts' own calls and this test's questions left out.
+fn commands(server: &Server) -> u64 {
+    let inside = [
+        "hexists",
+        "hget",
+        "hset",
+        "exists",
+        "pexpire",
+        "pttl",
+        "del",
+        "publish",
+        "type",
+        "info",
+        "config|resetstat",
+        "auth",
+        "hello",
+    ];
+    let stats = server.commandstats();
+    stats
+        .iter()
+        .filter(|(name, _)| !inside.contains(&name.as_str()))
+        .map(|(_, calls)| calls)
+        .sum()
+}
+
+async fn fifty_waiters_cost_at_most_two_commands_a_second(kind: Kind) {
+    const SECONDS: u64 = 5;
+    let server = Server::start(kind);
+    let (us, them) = (connect(&server).await, connect(&server).await);
+    let held = them
+        .lock("a")
+        .lease(Duration::from_secs(60))
+        .lock()
+        .await
+        .unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..50 {
+        let lock = us.lock("a").lock();
+        waiting.spawn(async move { lock.await.unwrap().unlock().await.unwrap() });
+    }
+    settled(&server, "a").await;
+    server.command(&["CONFIG", "RESETSTAT"]);
+
+    tokio::time::sleep(Duration::from_secs(SECONDS)).await;
+
+    let calls = commands(&server);
+    eprintln!(
+        "{}: 50 waiters: {calls} commands in {SECONDS} s",
+        kind.name()
+    );
+    assert!(calls <= 2 * SECONDS, "{calls} commands in {SECONDS} s");
+    held.unlock().await.unwrap();
+    waiting.join_all().await;
+}
+
+async fn ten_thousand_names_are_waited_for_over_one_connection(kind: Kind) {
+    const NAMES: usize = 10_000;
+    let server = Server::start(kind);
+    let us = connect(&server).await;
+    let mut control = server.connect();
+    take_all(&mut control, NAMES);
+    let mut waiting = JoinSet::new();
+    for name in 0..NAMES {
+        let lock = us.lock(format!("n{name}")).lock();
+        waiting.spawn(async move { lock.await.unwrap().unlock().await.unwrap() });
+    }
+    eventually_async(LIMIT, "all have subscribed", async || {
+        control.command(&["PUBSUB", "CHANNELS"]).list().len() == NAMES
+    })
+    .await;
+    let clients = control
+        .command(&["CLIENT", "LIST", "TYPE", "pubsub"])
+        .text();
+    assert_eq!(clients.lines().count(), 1, "{clients}");
+
+    control.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    let begun = Instant::now();
+    control.command(&["FLUSHALL"]);
+
+    while let Some(served) = waiting.join_next().await {
+        served.unwrap();
+    }
+    took(
+        "10,000 names after their connection's death",
+        kind,
+        begun,
+        ms(10_000),
+    );
+    assert_eq!(server.keys(), Vec::<String>::new());
+}
+
+/// Somebody else holds every name, for an hour.
+fn take_all(control: &mut testkit::Connection, names: usize) {
+    let script = "for i = 0, ARGV[1] - 1 do redis.call('HSET', 'n' .. i, 'someone:1', 1) redis.call('PEXPIRE', 'n' .. i, 3600000) end";
+    control.command(&["EVAL", script, "0", &names.to_string()]);
+}

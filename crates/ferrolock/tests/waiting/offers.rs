@@ -1,0 +1,79 @@
+//! A `lock()` future that was polled once and kept: it gets in nobody's way for longer than its offer lasts.
+
+use std::pin::pin;
+use std::time::Instant;
+
+use ferrolock::Client;
+use testkit::process::{self, Child};
+use testkit::{Kind, LIMIT, Server, eventually_async, poll_once};
+
+use crate::support::{connect, ms, took};
+
+on_each_server!(a_future_that_is_polled_once_and_kept_stops_nobody);
+
+/// Another process: takes the lock, says so, and lets it go when told.
+#[test]
+fn other_process() {
+    let Some(role) = process::role() else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(&role.args()[0]).await.unwrap();
+        role.say("ready");
+        role.hear();
+        let guard = client.lock("a").lock().await.unwrap();
+        role.say("in");
+        role.hear();
+        guard.unlock().await.unwrap();
+        role.say("out");
+    });
+}
+
+async fn a_future_that_is_polled_once_and_kept_stops_nobody(kind: Kind) {
+    let server = Server::start(kind);
+    let client = connect(&server).await;
+    let mut other = Child::again("offers::other_process", &[&server.url()]);
+    other.hear(LIMIT);
+    let monitor = server.monitor();
+    let mut kept = pin!(client.lock("a").lock());
+    assert!(poll_once(kept.as_mut()).is_pending());
+    eventually_async(LIMIT, "it is offered", async || server.keys() == ["a"]).await;
+    let begun = Instant::now();
+
+    let local = client.lock("a").lock().await.unwrap();
+    took(
+        "a local waiter behind an offer of 1 s",
+        kind,
+        begun,
+        ms(1100),
+    );
+    local.unlock().await.unwrap();
+
+    // Once more, with another process behind the offer.
+    let mut again = pin!(client.lock("a").lock());
+    assert!(poll_once(again.as_mut()).is_pending());
+    eventually_async(LIMIT, "it is offered", async || server.keys() == ["a"]).await;
+    let begun = Instant::now();
+    other.say("go");
+    assert_eq!(other.hear(LIMIT), "in");
+    took(
+        "another process behind an offer of 1 s",
+        kind,
+        begun,
+        ms(1100),
+    );
+
+    // Nobody had it, so nobody may have renewed it: no script but acquire and release has written a time.
+    assert!(
+        !monitor
+            .lines()
+            .iter()
+            .any(|line| line.contains("lua") && line.contains("pexpire")),
+        "{:#?}",
+        monitor.lines()
+    );
+    assert!(poll_once(kept.as_mut()).is_pending());
+    other.say("go");
+    assert_eq!(other.hear(LIMIT), "out");
+    kept.await.unwrap().unlock().await.unwrap();
+    again.await.unwrap().unlock().await.unwrap();
+}

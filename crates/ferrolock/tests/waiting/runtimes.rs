@@ -1,0 +1,114 @@
+//! The client's runtime ends while others use the client: typed errors, no hang.
+
+use std::time::Duration;
+
+use ferrolock::{Client, Error, ErrorKind};
+use testkit::{Kind, LIMIT, Server};
+use tokio::runtime::Runtime;
+
+use crate::support::{ms, settled};
+
+on_each_server!(
+    whoever_waits_hears_that_the_runtime_has_ended,
+    whoever_comes_after_the_end_of_the_runtime_hears_so,
+);
+
+#[tokio::test]
+async fn in_process_locks_tell_of_the_end_of_their_runtime_too() {
+    let theirs = Runtime::new().unwrap();
+    let client = theirs
+        .spawn(async { Client::connect("memory:").await.unwrap() })
+        .await
+        .unwrap();
+    let held = client.lock("a").lock().await.unwrap();
+    let waiter = tokio::spawn(client.lock("a").lock());
+    tokio::time::sleep(ms(20)).await;
+
+    end(theirs).await;
+
+    assert_eq!(closed(waiter).await.kind(), ErrorKind::Closed);
+    newcomers(&client, &held).await;
+}
+
+async fn whoever_waits_hears_that_the_runtime_has_ended(kind: Kind) {
+    let (server, theirs, client) = client_elsewhere(kind).await;
+    let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
+    let waiters = [
+        tokio::spawn(client.lock("a").lock()),
+        tokio::spawn(client.lock("a").max_wait(LIMIT).lock()),
+    ];
+    settled(&server, "a").await;
+
+    end(theirs).await;
+
+    for waiter in waiters {
+        let error = closed(waiter).await;
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(error.to_string().contains("runtime"), "{error}");
+    }
+    drop(held);
+}
+
+async fn whoever_comes_after_the_end_of_the_runtime_hears_so(kind: Kind) {
+    let (_server, theirs, client) = client_elsewhere(kind).await;
+    let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
+    end(theirs).await;
+
+    newcomers(&client, &held).await;
+}
+
+/// Every call answers `Closed`, also the second one of each.
+async fn newcomers(client: &Client, held: &ferrolock::Guard) {
+    for name in ["a", "b", "a", "b"] {
+        let lock = client.lock(name);
+        let calls: [(
+            &str,
+            std::pin::Pin<Box<dyn Future<Output = Option<Error>> + '_>>,
+        ); 7] = [
+            ("lock", Box::pin(async { lock.lock().await.err() })),
+            ("try_lock", Box::pin(async { lock.try_lock().await.err() })),
+            (
+                "try_lock_for",
+                Box::pin(async { lock.try_lock_for(LIMIT).await.err() }),
+            ),
+            (
+                "run",
+                Box::pin(async { lock.run(async |_| ()).await.err() }),
+            ),
+            ("holders", Box::pin(async { lock.holders().await.err() })),
+            ("ping", Box::pin(async { client.ping().await.err() })),
+            ("relock", Box::pin(async { held.relock().await.err() })),
+        ];
+        for (what, call) in calls {
+            let answer = tokio::time::timeout(Duration::from_secs(10), call).await;
+            let error = answer
+                .unwrap_or_else(|_| panic!("{what} hangs"))
+                .expect(what);
+            assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error}");
+        }
+    }
+}
+
+async fn client_elsewhere(kind: Kind) -> (Server, Runtime, Client) {
+    let server = Server::start(kind);
+    let (theirs, url) = (Runtime::new().unwrap(), server.url());
+    let client = theirs
+        .spawn(async { Client::connect(url).await.unwrap() })
+        .await
+        .unwrap();
+    (server, theirs, client)
+}
+
+async fn end(runtime: Runtime) {
+    tokio::task::spawn_blocking(move || drop(runtime))
+        .await
+        .unwrap();
+}
+
+async fn closed<T>(waiter: tokio::task::JoinHandle<ferrolock::Result<T>>) -> Error {
+    let answer = tokio::time::timeout(LIMIT, waiter)
+        .await
+        .expect("no hang")
+        .unwrap();
+    answer.err().expect("an error")
+}

@@ -1,0 +1,118 @@
+//! Subscriptions: refused, and given up after a while.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use ferrolock::Client;
+use testkit::{Kind, LIMIT, Server, eventually_async};
+use tracing::field::{Field, Visit};
+use tracing::span;
+
+use crate::support::{channel, connect, ms, settled, took, waits};
+
+on_each_server!(
+    without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_once,
+    a_subscription_lingers_and_then_is_gone,
+);
+
+async fn without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_once(kind: Kind) {
+    let log = Log::default();
+    let listening = log.clone();
+    // The log is caught by thread: everything must happen in this one.
+    let polling = std::thread::spawn(move || {
+        let _default = tracing::subscriber::set_default(listening);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(wait_without_the_right_to_subscribe(kind));
+    });
+    polling.join().unwrap();
+
+    let said = log.lines.lock().unwrap().clone();
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].contains("polling"), "{said:#?}");
+}
+
+async fn wait_without_the_right_to_subscribe(kind: Kind) {
+    let deaf = "deaf on >pw ~* resetchannels +@all";
+    let server = Server::builder(kind).acl(deaf).start();
+    let them = connect(&server).await;
+    let us = Client::builder()
+        .url(server.url())
+        .username("deaf")
+        .password("pw")
+        .connect()
+        .await
+        .unwrap();
+    for round in 0..3 {
+        let name = format!("a{round}");
+        let held = them.lock(&name).lock().await.unwrap();
+        let mut wait = std::pin::pin!(us.lock(&name).lock());
+        assert!(tokio::time::timeout(ms(200), wait.as_mut()).await.is_err());
+        let begun = Instant::now();
+        held.unlock().await.unwrap();
+        let guard = wait.await.unwrap();
+        took("by polling", kind, begun, ms(1000));
+        // Its own release cannot be announced either, by the same right.
+        let _ = guard.unlock().await;
+    }
+}
+
+async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
+    let server = Server::start(kind);
+    let (us, them) = (connect(&server).await, connect(&server).await);
+    let held = them.lock("a").lock().await.unwrap();
+    let waiter = waits(&us, "a");
+    settled(&server, "a").await;
+    held.unlock().await.unwrap();
+    waiter.await.unwrap().unlock().await.unwrap();
+    let begun = Instant::now();
+    let channels = || server.command(&["PUBSUB", "CHANNELS"]).texts();
+
+    assert_eq!(channels(), [channel("a")]);
+    eventually_async(LIMIT, "nobody listens any more", async || {
+        channels().is_empty()
+    })
+    .await;
+
+    assert!(begun.elapsed() >= ms(2500), "{:?}", begun.elapsed());
+    took("unsubscribed", kind, begun, ms(5100));
+}
+
+/// Collects the warnings and errors about subscriptions.
+#[derive(Clone, Default)]
+struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Default)]
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!("{}={value:?} ", field.name());
+    }
+}
