@@ -5,8 +5,6 @@
 //! enters again without queueing. A grant is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
-mod cause;
-mod courtesy;
 mod drive;
 pub(crate) mod driver;
 mod once;

@@ -1,19 +1,19 @@
 //! Between processes: nobody starves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ferrolock::Client;
+use ferrolock::{CancellationToken, Client, ErrorKind};
 use testkit::process::{self, Child};
 use testkit::{Kind, LIMIT, Server};
 
 use crate::support::ms;
 
-on_each_server!(eight_busy_processes_all_get_their_share);
+on_each_server!(alone: eight_busy_processes_all_get_their_share);
 
 const PROCESSES: usize = 8;
-/// Always one in front and one behind.
+/// While one holds it and one comes back, one waits.
 const WAITERS: usize = 3;
 
 /// Takes the lock again and again until told to stop; says how often it was served.
@@ -24,10 +24,7 @@ fn customer() {
         .enable_all()
         .build()
         .unwrap();
-    let (stop, served) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
+    let (stop, served) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
     let (stopping, ears) = (stop.clone(), role.clone());
     runtime.block_on(async {
         let client = Client::connect(&role.args()[0]).await.unwrap();
@@ -36,15 +33,16 @@ fn customer() {
         role.hear();
         std::thread::spawn(move || {
             ears.hear();
-            stopping.store(true, Ordering::Relaxed);
+            stopping.cancel();
         });
         let mut waiters = tokio::task::JoinSet::new();
         for _ in 0..WAITERS {
-            let (client, stop, served) = (client.clone(), stop.clone(), served.clone());
+            let (lock, served) = (client.lock("a").cancelled_by(&stop), served.clone());
             waiters.spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let Some(guard) = client.lock("a").try_lock_for(ms(500)).await.unwrap() else {
-                        continue;
+                loop {
+                    let guard = match lock.lock().await {
+                        Err(error) if error.kind() == ErrorKind::Cancelled => return,
+                        guard => guard.unwrap(),
                     };
                     served.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(ms(5)).await;

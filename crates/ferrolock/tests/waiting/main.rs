@@ -13,12 +13,14 @@
 
 /// One test per server for each of these functions, which take a [`testkit::Kind`].
 macro_rules! on_each_server {
-    ($($name:ident),+ $(,)?) => {
+    (alone: $($name:ident),+ $(,)?) => { on_each_server!(@ alone $($name)+); };
+    ($($name:ident),+ $(,)?) => { on_each_server!(@ among_others $($name)+); };
+    (@ $how:ident $($name:ident)+) => {
         mod redis {
-            $(#[test] fn $name() { crate::support::on(testkit::Kind::Redis, super::$name) })+
+            $(#[test] fn $name() { crate::support::$how(testkit::Kind::Redis, super::$name) })+
         }
         mod valkey {
-            $(#[test] fn $name() { crate::support::on(testkit::Kind::Valkey, super::$name) })+
+            $(#[test] fn $name() { crate::support::$how(testkit::Kind::Valkey, super::$name) })+
         }
     };
 }

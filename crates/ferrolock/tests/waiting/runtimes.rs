@@ -1,5 +1,6 @@
 //! The client's runtime ends while others use the client: typed errors, no hang.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use ferrolock::{Client, Error, ErrorKind};
@@ -57,14 +58,16 @@ async fn whoever_comes_after_the_end_of_the_runtime_hears_so(kind: Kind) {
     newcomers(&client, &held).await;
 }
 
-/// A call, reduced to its error.
-type Failing<'a> = std::pin::Pin<Box<dyn Future<Output = Option<Error>> + 'a>>;
+type Call<'a> = (
+    &'static str,
+    Pin<Box<dyn Future<Output = Option<Error>> + 'a>>,
+);
 
 /// Every call answers `Closed`, also the second one of each.
 async fn newcomers(client: &Client, held: &ferrolock::Guard) {
     for name in ["a", "b", "a", "b"] {
         let lock = client.lock(name);
-        let calls: [(&str, Failing<'_>); 7] = [
+        let calls: [Call<'_>; 7] = [
             ("lock", Box::pin(async { lock.lock().await.err() })),
             ("try_lock", Box::pin(async { lock.try_lock().await.err() })),
             (

@@ -1,13 +1,28 @@
 //! What the tests of this folder share.
 
 use std::future::Future;
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard};
 use testkit::{Kind, Server, eventually_async, servers};
 
+/// Some tests measure what other tests' load would spoil.
+static QUIET: RwLock<()> = RwLock::new(());
+
 /// Runs `body` on a server of that kind, if there is one.
-pub(crate) fn on<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) -> F) {
+pub(crate) fn among_others<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) -> F) {
+    let _shared = QUIET.read().unwrap_or_else(PoisonError::into_inner);
+    on(kind, body);
+}
+
+/// The same while no other test of this program runs.
+pub(crate) fn alone<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) -> F) {
+    let _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner);
+    on(kind, body);
+}
+
+fn on<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) -> F) {
     if !servers().contains(&kind) {
         return;
     }

@@ -8,11 +8,13 @@
 //! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
 //! deadline, or the safety poll: a message may never come.
 
+mod lateness;
+pub(crate) use lateness::LAST_ANSWER;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub(crate) use super::cause::Cause;
-use super::courtesy::Courtesy;
+use self::lateness::ANSWER_MAX;
 use crate::engine::Tick;
 use crate::protocol::lock::Rest;
 
@@ -22,12 +24,13 @@ const POLL_MAX: Duration = Duration::from_secs(10);
 /// Pauses when there is no subscription to rely on.
 const BLIND_FIRST: Duration = Duration::from_millis(25);
 const BLIND_MAX: Duration = Duration::from_secs(1);
-/// How long after its deadline a waiter waits for the answer to its last attempt.
-pub(crate) const LAST_ANSWER: Duration = Duration::from_millis(80);
-/// A server that takes longer for its answers is not waited for by those whose time is up.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
+/// The random pause of a process that should let another go first: two round trips, within these bounds; among many,
+/// the longest.
+const YIELD_MIN: Duration = Duration::from_micros(100);
+const YIELD_MAX: Duration = Duration::from_millis(2);
+
 /// The waiters of one name in this client, and all that decides when they try.
 #[derive(Debug)]
 pub(crate) struct Driver<W> {
@@ -49,7 +52,7 @@ pub(crate) struct Driver<W> {
     busy: Option<(Tick, Rest)>,
     /// How long the server took for its last answer.
     answer_time: Duration,
-    courtesy: Courtesy,
+    ours: OurRelease,
     /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
     releases: u32,
     /// Since when nobody waits.
@@ -79,6 +82,56 @@ enum Listening {
     Asked,
     Yes,
     Refused,
+}
+
+/// What our own last release on this name told about the competition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OurRelease {
+    /// None yet: nothing is known.
+    None,
+    /// Ours was the last; so many other processes heard of it.
+    Last { others: u64 },
+    /// Somebody else has held it since.
+    Earlier { others: u64 },
+}
+
+/// Why an attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Somebody came first into the line.
+    Arrival,
+    /// The subscription was confirmed.
+    Confirmed,
+    /// A message came.
+    Message,
+    /// The subscription was interrupted and stands again.
+    Gap,
+    /// A release of our own was answered.
+    OwnRelease,
+    /// The holder's lease should be over.
+    LeaseEnd,
+    /// Nothing happened for a while.
+    SafetyPoll,
+    /// A waiter's time is up.
+    LastChance,
+    /// The server can be reached again.
+    Reconnected,
+}
+
+impl Cause {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Cause::Arrival => "arrival",
+            Cause::Confirmed => "confirmed",
+            Cause::Message => "message",
+            Cause::Gap => "gap",
+            Cause::OwnRelease => "own_release",
+            Cause::LeaseEnd => "lease_end",
+            Cause::SafetyPoll => "safety_poll",
+            Cause::LastChance => "last_chance",
+            Cause::Reconnected => "reconnected",
+        }
+    }
 }
 
 /// What to do now.
@@ -128,7 +181,7 @@ impl<W> Driver<W> {
             silent_since: None,
             busy: None,
             answer_time: Duration::ZERO,
-            courtesy: Courtesy::Stranger,
+            ours: OurRelease::None,
             releases: 0,
             idle_since: None,
             unreachable_after,
@@ -160,7 +213,10 @@ impl<W> Driver<W> {
         self.idle_since = None;
         if self.line.len() == 1 && self.attempt.is_none() {
             // Whoever released last and comes again at once lets those go first who heard of the release.
-            let pause = self.courtesy.on_return(round_trip, &mut self.random);
+            let pause = match self.ours {
+                OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
+                _ => Duration::ZERO,
+            };
             self.due = None;
             self.try_at(now.after(pause), Cause::Arrival);
         }
@@ -209,7 +265,7 @@ impl<W> Driver<W> {
 
     /// A message came.
     pub(crate) fn message(&mut self, now: Tick, round_trip: Duration) {
-        let pause = self.courtesy.pause(round_trip, &mut self.random);
+        let pause = self.courtesy(round_trip);
         self.event(now, pause, Cause::Message);
     }
 
@@ -222,18 +278,41 @@ impl<W> Driver<W> {
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
         self.pause = POLL_FIRST;
-        if self.attempt.is_none() {
-            self.try_at(now.after(pause), cause);
-        } else {
+        if self.attempt.is_some() {
             self.cause = cause;
+            return;
         }
+        self.try_after(now, pause, cause);
+        // A poll that comes even sooner is made for what was heard.
+        if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
+            *because = cause;
+        }
+    }
+
+    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
+    /// process would win every time.
+    ///
+    /// Among many the pause does not follow the own round trip: whoever has the shortest would win most. The first of
+    /// many comes early all the same.
+    fn courtesy(&mut self, round_trip: Duration) -> Duration {
+        let near = (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX);
+        let most = match self.ours {
+            OurRelease::Last { others: 0 } | OurRelease::Earlier { others: 0 | 1 } => {
+                return Duration::ZERO;
+            }
+            OurRelease::None | OurRelease::Last { others: 1 } => near,
+            OurRelease::Last { .. } | OurRelease::Earlier { .. } => YIELD_MAX,
+        };
+        most.mul_f64(self.random.f64())
     }
 
     /// A release of ours on this name is about to be sent.
     pub(crate) fn release_begins(&mut self, now: Tick) {
         self.releases += 1;
         self.silent_since.get_or_insert(now);
-        self.courtesy.we_release();
+        if let OurRelease::Earlier { others } = self.ours {
+            self.ours = OurRelease::Last { others };
+        }
     }
 
     /// A release of ours ended; `heard`: it freed the name, and so many were told, ourselves among them.
@@ -244,12 +323,12 @@ impl<W> Driver<W> {
         }
         let Some(heard) = heard else { return };
         let us = u64::from(self.listening == Listening::Yes);
-        self.courtesy = Courtesy::JustLeft {
+        self.ours = OurRelease::Last {
             others: heard.saturating_sub(us),
         };
-        let pause = self.courtesy.pause(round_trip, &mut self.random);
+        let pause = self.courtesy(round_trip);
         if self.attempt.is_none() && !self.line.is_empty() {
-            self.try_at(now.after(pause), Cause::OwnRelease);
+            self.try_after(now, pause, Cause::OwnRelease);
         }
     }
 
@@ -285,7 +364,9 @@ impl<W> Driver<W> {
         };
         self.busy = Some((sent.at, rest));
         self.answer_time = now.since(sent.at).min(ANSWER_MAX);
-        self.courtesy.somebody_else_has_it();
+        if let OurRelease::Last { others } = self.ours {
+            self.ours = OurRelease::Earlier { others };
+        }
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
         }
@@ -379,105 +460,13 @@ impl<W> Driver<W> {
         (self.silent_since.is_none() && self.line.iter().any(asks)).then_some(Cause::LastChance)
     }
 
-    /// How long before a deadline its last attempt is sent: not at all, but where the answer would come too late.
-    fn lead(&self) -> Duration {
-        if self.answer_time > LAST_ANSWER / 2 {
-            self.answer_time + LAST_ANSWER / 2
-        } else {
-            Duration::ZERO
+    /// As [`Driver::try_at`], but a pause that was drawn before is kept: our own release comes as a reply and as a
+    /// message, and two draws would win more often than one.
+    fn try_after(&mut self, now: Tick, pause: Duration, cause: Cause) {
+        let drawn = matches!(self.due, Some((_, Cause::Message | Cause::OwnRelease)));
+        if !drawn || pause.is_zero() {
+            self.try_at(now.after(pause), cause);
         }
-    }
-
-    /// Whether the last attempt that found it busy was as late as one for that deadline can be.
-    fn was_last_chance(&self, deadline: Tick) -> bool {
-        self.busy
-            .is_some_and(|(sent, _)| deadline <= sent.after(self.lead()))
-    }
-
-    /// Waiters who have had no answer from the server for as long as they put up with, each counted from its coming.
-    fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
-        let Some(since) = self.silent_since else {
-            return Vec::new();
-        };
-        let limit = self.unreachable_after;
-        self.take_if(now, |_, waiter| {
-            now >= since.max(waiter.joined).after(limit)
-        })
-    }
-
-    /// Waiters past their deadline: busy if an attempt said so after it, unreachable if it was not answered.
-    fn take_out_of_time(&mut self, now: Tick) -> Option<Next<W>> {
-        let late = self.take_late(now, |driver, deadline| {
-            deadline <= now && driver.was_last_chance(deadline)
-        });
-        if !late.is_empty() {
-            return Some(Next::TimedOut(late));
-        }
-        let late = self.take_late(now, |_, deadline| now >= deadline.after(LAST_ANSWER));
-        if late.is_empty() {
-            return None;
-        }
-        let patience = self.answer_time + LAST_ANSWER / 2;
-        let owed = self
-            .silent_since
-            .is_some_and(|since| now >= since.after(patience));
-        Some(if owed || self.busy.is_none() {
-            Next::Unreachable(late)
-        } else {
-            Next::TimedOut(late)
-        })
-    }
-
-    /// Takes out those with a deadline of which `is_late` says so.
-    fn take_late(&mut self, now: Tick, is_late: impl Fn(&Self, Tick) -> bool) -> Vec<Late<W>> {
-        self.take_if(now, |driver, waiter| {
-            waiter
-                .deadline
-                .is_some_and(|deadline| is_late(driver, deadline))
-        })
-    }
-
-    fn take_if(&mut self, now: Tick, goes: impl Fn(&Self, &Waiter<W>) -> bool) -> Vec<Late<W>> {
-        let rest = self.busy.map(|(_, rest)| rest);
-        let mut late = Vec::new();
-        let mut index = 0;
-        while let Some(waiter) = self.line.get(index) {
-            if goes(self, waiter) {
-                if let Some(waiter) = self.line.remove(index) {
-                    late.push(Late {
-                        waited: now.since(waiter.joined),
-                        who: waiter.who,
-                        rest,
-                    });
-                }
-            } else {
-                index += 1;
-            }
-        }
-        late
-    }
-
-    fn wake_at(&self, now: Tick) -> Tick {
-        let idle = self.attempt.is_none() && self.releases == 0;
-        let due = self.due.filter(|_| idle).map(|(at, _)| at);
-        let silent = self.silent_since.and_then(|since| {
-            let first = self.line.iter().map(|waiter| waiter.joined).min()?;
-            Some(since.max(first).after(self.unreachable_after))
-        });
-        let deadlines = self
-            .line
-            .iter()
-            .filter_map(|waiter| waiter.deadline)
-            .map(|deadline| match deadline.before(self.lead()) {
-                ask if idle && ask > now => ask,
-                _ if idle && deadline > now => deadline,
-                _ => deadline.after(LAST_ANSWER),
-            });
-        deadlines
-            .chain(due)
-            .chain(silent)
-            .min()
-            .unwrap_or(Tick::FAR)
     }
 
     /// Sooner wins.

@@ -198,6 +198,40 @@ fn who_released_last_lets_others_go_first() {
 }
 
 #[test]
+fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
+    for seed in 0..100 {
+        let mut driver: Driver<&str> = Driver::new(Duration::from_secs(30), seed);
+        driver.join(at(0), "a", None, Place::Back, RTT);
+        driver.sent(at(0));
+        driver.found_busy(at(1), Rest::NoExpiry);
+        driver.next(at(1));
+        driver.confirmed(at(2));
+        driver.sent(at(2));
+        driver.found_busy(at(3), Rest::NoExpiry);
+        driver.release_begins(at(10));
+        driver.release_ended(at(11), Some(5), RTT);
+        let drawn = driver.due;
+
+        (0..20).for_each(|_| driver.message(at(11), RTT));
+
+        assert_eq!(driver.due, drawn);
+    }
+}
+
+#[test]
+fn whoever_comes_during_an_outage_has_its_own_time() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.message(at(10), RTT);
+    attempt(&mut driver, at(20));
+    driver.failed(at(20));
+    driver.join(at(25_020), "b", None, Place::Back, RTT);
+
+    assert!(matches!(driver.next(at(30_020)), Next::Unreachable(late) if late.len() == 1));
+    driver.sent(at(30_020));
+    assert_eq!(sleeps_until(&mut driver, at(30_020)), at(55_020));
+}
+
+#[test]
 fn a_grant_for_somebody_who_has_gone_is_nobodys() {
     let mut driver = driver();
     let id = driver.join(at(0), "a", None, Place::Back, RTT);

@@ -1,12 +1,5 @@
 //! Calls to a server that does not answer, in paused time: each ends with its limit, and says what it was.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::fmt::Debug;
 use std::time::Duration;

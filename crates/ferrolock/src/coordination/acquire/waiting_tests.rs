@@ -1,12 +1,5 @@
 //! Waiting from end to end, in paused time: the real machinery over a memory engine that lies on demand.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::pin::pin;
 use std::sync::Arc;

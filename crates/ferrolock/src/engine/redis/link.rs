@@ -22,8 +22,9 @@ const NO_RUNTIME: &str = "the client needs a tokio runtime to connect in";
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// A connection that lived this long was a good one: the next pause is short again.
-const GOOD_LIFE: Duration = Duration::from_secs(1);
+/// A connection that lived this long was a good one: the next pause is short again. Less than a second, or one that is
+/// killed every second would come back ever more slowly, and those who wait would poll.
+const GOOD_LIFE: Duration = Duration::from_millis(250);
 /// How many times within the command limit a connection is looked at.
 const LOOKS: u32 = 4;
 
