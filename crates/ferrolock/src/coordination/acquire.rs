@@ -107,13 +107,10 @@ impl Request {
     }
 
     /// Its owner is not inside any more: it waits like anybody, unless only a re-entry would do.
-    pub(crate) fn come_anew(self: &Arc<Self>, core: &Arc<Core>) {
-        let entered = match self.into {
-            Some(_) => Err(Error::lost(LostReason::Removed)),
-            None => enter(core, self, Place::Front),
-        };
-        if let Err(error) = entered {
-            self.fail(error);
+    pub(crate) fn come_anew(&self) {
+        match self.into {
+            Some(_) => self.fail(Error::lost(LostReason::Removed)),
+            None => self.slot.start_over(),
         }
     }
 
@@ -226,8 +223,8 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     }
     if request.patience == Patience::None {
         drop(desk);
-        let request = request.clone();
-        runtime.spawn(attempt_once(core.clone(), Stranded { request }));
+        let stranded = Stranded::new(request.clone());
+        runtime.spawn(attempt_once(core.clone(), stranded));
         return Ok(());
     }
     let (now, round_trip) = (core.now(), core.engine.round_trip());
@@ -280,13 +277,28 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
 /// Tells a caller whose task is dropped with its runtime; made before the task, which may never be polled.
 pub(crate) struct Stranded {
     request: Arc<Request>,
+    told: bool,
+}
+
+impl Stranded {
+    fn new(request: Arc<Request>) -> Self {
+        let told = false;
+        Self { request, told }
+    }
+
+    /// The caller has its answer, or takes another way, on which it may wait again by now.
+    fn told(mut self) {
+        self.told = true;
+    }
 }
 
 impl Drop for Stranded {
     fn drop(&mut self) {
-        self.request.fail(Error::closed(
-            "the runtime that this client was connected in has ended",
-        ));
+        if !self.told {
+            self.request.fail(Error::closed(
+                "the runtime that this client was connected in has ended",
+            ));
+        }
     }
 }
 

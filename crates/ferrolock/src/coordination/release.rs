@@ -375,7 +375,7 @@ impl Tenure {
         let phase = unpoisoned(&self.state).count.phase();
         match phase {
             Phase::Over(reason) => request.fail(Error::lost(reason)),
-            _ => request.come_anew(&self.core),
+            _ => request.come_anew(),
         }
     }
 

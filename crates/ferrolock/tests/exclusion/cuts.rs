@@ -11,6 +11,7 @@ use tokio::sync::Barrier;
 server_stories!(
     the_count_equals_the_live_guards_whatever_was_cut,
     a_reentry_without_a_connection_waits_for_one,
+    a_reentry_that_came_too_late_waits_for_the_next_holder,
 );
 
 /// Entries in all, by two tasks, with a quiet point after each hundred of both together.
@@ -208,4 +209,33 @@ async fn a_reentry_without_a_connection_waits_for_one(server: &Server) {
 
     let count = tokio::task::block_in_place(|| done.recv_timeout(LIMIT));
     assert_eq!(count, Ok(2));
+}
+
+/// Its last hold leaves while its answer is cut off: it comes anew, and a holder is waited for without end.
+async fn a_reentry_that_came_too_late_waits_for_the_next_holder(server: &Server) {
+    let proxy = Proxy::start(server.address());
+    let patience = Duration::from_millis(1500);
+    let builder = Client::builder().url(server.url_at(proxy.port()));
+    let ours = builder.unreachable_after(patience).connect().await.unwrap();
+    let theirs = Client::connect(server.url()).await.unwrap();
+    let lock = ours.lock("x").owned_by(&Owner::new());
+    let first = lock.lock().await.unwrap();
+    proxy.hold_requests(true);
+    let second = tokio::spawn(lock.lock());
+    tokio::task::block_in_place(|| {
+        eventually(LIMIT, "it is on its way", || proxy.bytes_held() > 0);
+    });
+    drop(first);
+    proxy.refuse(true);
+    proxy.cut();
+    server.command(&["DEL", "x"]);
+    let next = theirs.lock("x").try_lock().await.unwrap().unwrap();
+    proxy.hold_requests(false);
+    proxy.refuse(false);
+
+    tokio::time::sleep(2 * patience).await;
+
+    assert!(!second.is_finished(), "{:?}", second.await);
+    next.unlock().await.unwrap();
+    second.await.unwrap().unwrap().unlock().await.unwrap();
 }

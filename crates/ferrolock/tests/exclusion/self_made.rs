@@ -7,6 +7,7 @@ use crate::stage::Stage;
 
 stories!(
     try_lock_after_a_drop_is_never_busy,
+    try_lock_after_drops_of_all_holds_is_never_busy,
     try_lock_after_an_unlock_is_never_busy,
     try_lock_after_an_unlock_that_was_given_up_is_never_busy,
 );
@@ -39,5 +40,17 @@ async fn try_lock_after_an_unlock_that_was_given_up_is_never_busy(stage: &Stage)
         let guard = lock.try_lock().await.unwrap();
         let guard = guard.unwrap_or_else(|| panic!("busy in round {round}"));
         drop_after_polls(round % 4, guard.unlock()).await;
+    }
+}
+
+async fn try_lock_after_drops_of_all_holds_is_never_busy(stage: &Stage) {
+    let lock = stage.client().await.lock("x");
+
+    for round in 0..ROUNDS {
+        let guard = lock.try_lock().await.unwrap();
+        let outer = guard.unwrap_or_else(|| panic!("busy in round {round}"));
+        let inner = outer.relock().await.unwrap();
+        let third = inner.relock().await.unwrap();
+        drop((outer, inner, third));
     }
 }

@@ -12,10 +12,10 @@ use crate::options::Reentry;
 
 /// Makes it, within the time that a command may take.
 pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded) {
-    let request = &stranded.request;
+    let request = stranded.request.clone();
     let begun = core.now();
     let limit = begun.after(core.settings.command_limit);
-    let mut work = std::pin::pin!(attempt_until_sent(&core, request));
+    let mut work = std::pin::pin!(attempt_until_sent(&core, &request));
     let attempted = tokio::select! {
         biased;
         attempted = &mut work => attempted,
@@ -44,6 +44,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded) {
         }
         Attempted::Failed(failure) => request.fail(failure.into()),
     }
+    stranded.told();
 }
 
 /// Waits for our own releases of the name, then for a connection, then attempts.

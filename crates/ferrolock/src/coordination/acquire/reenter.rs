@@ -14,11 +14,11 @@ pub(crate) fn reenter(
     tenure: Arc<Tenure>,
     request: Arc<Request>,
 ) -> impl Future<Output = ()> + Send + 'static {
-    enter_again(tenure, Stranded { request })
+    enter_again(tenure, Stranded::new(request))
 }
 
 async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
-    let request = &stranded.request;
+    let request = stranded.request.clone();
     let core = &tenure.core;
     let begun = core.now();
     let limit = match (request.deadline, request.patience) {
@@ -26,19 +26,20 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
         (Some(deadline), _) => deadline.max(begun).after(LAST_ANSWER),
         (None, _) => begun.after(core.settings.unreachable_after),
     };
+    let served = request.slot.served();
     let refused = unpoisoned(&tenure.state)
         .count
         .enter(request.clone())
         .is_err();
     if refused {
-        // It ended between the look and the step. Whoever comes anew is not stranded when this task goes.
-        tenure.not_inside(request);
-        return request.slot.served().await;
+        // It ended between the look and the step.
+        tenure.not_inside(&request);
+        return stranded.told();
     }
     let work = async {
         settle_until_quiet(&tenure).await;
         // Somebody else may be sending for the tenure, and sends this too.
-        request.slot.served().await;
+        served.await;
     };
     let mut work = std::pin::pin!(work);
     tokio::select! {
@@ -49,6 +50,7 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
             work.await;
         }
     }
+    stranded.told();
 }
 
 /// Runs what the tenure has to send; when a command cannot be sent or its outcome is unknown, again with a connection.

@@ -39,7 +39,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) enum Found {
     Granted(Arc<Hold>),
-    /// It was offered and taken back: wait again, at the front.
+    /// It was offered and taken back, or is to take another way: wait again, at the front.
     Withdrawn,
     Answered(Answer),
 }
@@ -105,15 +105,27 @@ impl Slot {
         matches!(*unpoisoned(&self.state), State::Waiting(_))
     }
 
-    /// Ready when the caller has been offered something, was answered, or has gone.
-    pub(crate) async fn served(&self) {
-        loop {
-            let mut served = std::pin::pin!(self.served.notified());
-            served.as_mut().enable();
-            if !self.is_waiting() {
-                return;
+    /// The way it was on has ended: the caller takes another, as after an offer that was taken back.
+    pub(crate) fn start_over(&self) {
+        let mut state = unpoisoned(&self.state);
+        let State::Waiting(waker) = &mut *state else {
+            return;
+        };
+        let waker = waker.take();
+        *state = State::Withdrawn;
+        drop(state);
+        self.served.notify_waiters();
+        waker.inspect(Waker::wake_by_ref);
+    }
+
+    /// Ready when, after this call, the caller has been offered something, was answered or sent on, or has gone.
+    pub(crate) fn served(&self) -> impl Future<Output = ()> + Send + '_ {
+        // Hears from now on, not from its first poll: a caller that was sent on may wait again by then.
+        let served = self.served.notified();
+        async move {
+            if self.is_waiting() {
+                served.await;
             }
-            served.await;
         }
     }
 
