@@ -31,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) driven: bool,
     /// Releases of ours that are not answered yet.
     releases: u32,
+    /// Whose first attempts are not answered yet.
+    attempting: Vec<Owner>,
     /// Told of whatever the driver, or an attempt that waits for our releases, should look at.
     pub(crate) news: Arc<Notify>,
 }
@@ -43,12 +45,14 @@ impl Seat {
             subscription: None,
             driven: false,
             releases: 0,
+            attempting: Vec::new(),
             news: Arc::new(Notify::new()),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.tenures.is_empty() && self.driver.is_none() && self.releases == 0 && !self.driven
+        let held = !self.tenures.is_empty() || !self.attempting.is_empty();
+        !held && self.driver.is_none() && self.releases == 0 && !self.driven
     }
 
     /// Whether that task holds the name by another owner, and would wait for itself.
@@ -58,6 +62,11 @@ impl Seat {
 
     pub(crate) fn releases(&self) -> u32 {
         self.releases
+    }
+
+    /// Whether that owner may be inside as soon as an attempt of it is answered.
+    pub(crate) fn is_attempted_by(&self, owner: &Owner) -> bool {
+        self.attempting.contains(owner)
     }
 
     /// The tenure that `owner` can enter again.
@@ -78,6 +87,23 @@ impl Desk {
 
     pub(crate) fn live_tenure(&self, name: &str, owner: &Owner) -> Option<Arc<Tenure>> {
         self.seats.get(name)?.live_tenure(owner)
+    }
+
+    /// A first attempt is on its way.
+    pub(crate) fn attempt_begins(&mut self, name: &Arc<str>, owner: &Owner) {
+        self.seat(name).attempting.push(owner.clone());
+    }
+
+    /// It was answered, or is given up.
+    pub(crate) fn attempt_ended(&mut self, name: &str, owner: &Owner) {
+        let Some(seat) = self.seats.get_mut(name) else {
+            return;
+        };
+        if let Some(place) = seat.attempting.iter().position(|other| other == owner) {
+            seat.attempting.swap_remove(place);
+        }
+        seat.news.notify_waiters();
+        self.tidy(name);
     }
 
     /// A grant came.

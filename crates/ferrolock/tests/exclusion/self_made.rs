@@ -1,6 +1,6 @@
 //! A client is never busy with what it has itself given back.
 
-use ferrolock::Unlocked;
+use ferrolock::{Owner, Unlocked};
 use testkit::drop_after_polls;
 
 use crate::stage::Stage;
@@ -10,6 +10,7 @@ stories!(
     try_lock_after_drops_of_all_holds_is_never_busy,
     try_lock_after_an_unlock_is_never_busy,
     try_lock_after_an_unlock_that_was_given_up_is_never_busy,
+    two_tries_of_one_owner_at_once_both_get_in,
 );
 
 const ROUNDS: usize = 200;
@@ -40,6 +41,21 @@ async fn try_lock_after_an_unlock_that_was_given_up_is_never_busy(stage: &Stage)
         let guard = lock.try_lock().await.unwrap();
         let guard = guard.unwrap_or_else(|| panic!("busy in round {round}"));
         drop_after_polls(round % 4, guard.unlock()).await;
+    }
+}
+
+async fn two_tries_of_one_owner_at_once_both_get_in(stage: &Stage) {
+    let lock = stage.client().await.lock("x").owned_by(&Owner::new());
+
+    for round in 0..ROUNDS {
+        let tries = [tokio::spawn(lock.try_lock()), tokio::spawn(lock.try_lock())];
+        let mut guards = Vec::new();
+        for attempt in tries {
+            let guard = attempt.await.unwrap().unwrap();
+            guards.push(guard.unwrap_or_else(|| panic!("busy in round {round}")));
+        }
+        assert_eq!(stage.counts("x").await, [2]);
+        drop(guards);
     }
 }
 

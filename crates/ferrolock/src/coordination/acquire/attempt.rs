@@ -24,6 +24,7 @@ pub(crate) enum Attempted {
 pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
     let _errand = Errand::new(core, Length::Brief);
     let tenure = core.new_tenure(request);
+    let _attempting = Attempting::new(&tenure);
     let sent = core.now();
     let cap = request.terms.max_hold.map(|limit| sent.after(limit));
     let lease = request.terms.lease_at(sent, cap);
@@ -76,6 +77,25 @@ pub(crate) fn waits_out(code: &str) -> bool {
         "ASK",
     ];
     PASSING.contains(&code)
+}
+
+/// Shows an attempt to other calls of its owner, who are not to find the name busy with themselves.
+struct Attempting<'a> {
+    tenure: &'a Tenure,
+}
+
+impl<'a> Attempting<'a> {
+    fn new(tenure: &'a Tenure) -> Self {
+        unpoisoned(&tenure.core.desk).attempt_begins(&tenure.keys.lock, &tenure.owner);
+        Self { tenure }
+    }
+}
+
+impl Drop for Attempting<'_> {
+    fn drop(&mut self) {
+        let tenure = self.tenure;
+        unpoisoned(&tenure.core.desk).attempt_ended(&tenure.keys.lock, &tenure.owner);
+    }
 }
 
 /// A field whose acquire may have run, or may still run.

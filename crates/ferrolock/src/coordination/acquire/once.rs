@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::attempt::{Attempted, attempt};
 use super::reenter::reenter;
 use super::{Request, Stranded, enter_with, unreachable};
-use crate::coordination::{Core, unpoisoned};
+use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
+use crate::error::{Cause, Error};
 use crate::figures;
 use crate::options::Reentry;
 
@@ -32,19 +33,34 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded) {
             core.keeper().offer(hold, &request.slot);
             enter_with(&tenure);
         }
-        Attempted::Busy(rest) => {
-            let inside = unpoisoned(&core.desk).live_tenure(&request.keys.lock, &request.owner);
-            match inside {
-                // The owner came in on another way meanwhile.
-                Some(tenure) if request.reentry == Reentry::Enters => {
-                    reenter(tenure, request.clone()).await
-                }
-                _ => request.busy(core.now().since(begun), Some(rest)),
-            }
-        }
+        Attempted::Busy(rest) => match (came_in(&core, &request).await, request.reentry) {
+            (Some(_), Reentry::IsAnError) => request.fail(Error::new(Cause::WouldDeadlock)),
+            (Some(tenure), Reentry::Enters) => reenter(tenure, request.clone()).await,
+            (None, _) => request.busy(core.now().since(begun), Some(rest)),
+        },
         Attempted::Failed(failure) => request.fail(failure.into()),
     }
     stranded.told();
+}
+
+/// The tenure by which the owner came in on another way meanwhile; known when its other attempts are answered.
+async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
+    let limit = core.now().after(core.settings.command_limit);
+    loop {
+        let told = {
+            let mut desk = unpoisoned(&core.desk);
+            let seat = desk.seat_if_any(&request.keys.lock)?;
+            let inside = seat.live_tenure(&request.owner);
+            if inside.is_some() || !seat.is_attempted_by(&request.owner) {
+                return inside;
+            }
+            seat.news.clone().notified_owned()
+        };
+        tokio::select! {
+            () = told => {}
+            () = core.sleep_until(limit) => return None,
+        }
+    }
 }
 
 /// Waits for our own releases of the name, then for a connection, then attempts.
