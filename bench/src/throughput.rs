@@ -1,12 +1,14 @@
 //! Pairs per second of many tasks over one connection, beside ready-made bytes; and the processor time of both ends,
 //! which says what bounds them whatever else the machine is doing.
 
-use crate::bare::Bare;
-use crate::reference::{one_thread, two_threads};
+use crate::bare::{self, Bare};
+use crate::reference::{connect, one_thread, two_threads};
 use crate::report::{Must, Row};
 use crate::rounds::{Turns, micros_since, now, own_cpu};
 use crate::server_cpu;
 use ferrolock::{Client, Lock};
+use redis::Cmd;
+use redis::aio::MultiplexedConnection;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::Server;
@@ -24,12 +26,18 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
     let mut bare = Bare::new(server, &names);
     let shapes = [(one_thread(), "one"), (two_threads(), "two")];
     let mut ours = shapes.map(|(runtime, threads)| Ours::new(server, &names, runtime, threads));
+    let mut client = Carrier::new(server, &names);
     for round in 0..=ROUNDS {
+        let carried = cost(server, || client.run());
         for ours in &mut ours {
             let taken = cost(server, || ours.run());
             let reference = cost(server, || bare.run(TASKS, TIMES));
             // The first round warms up.
             if round > 0 {
+                if ours.threads == "one" {
+                    client.rate.push(carried.rate, reference.rate);
+                    client.cpu.push(carried.client, carried.server);
+                }
                 ours.rate.push(taken.rate, reference.rate);
                 ours.cpu.push(taken.client, taken.server);
             }
@@ -45,7 +53,59 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
         better.row(Must::AtLeast(0.8)),
         other.row(Must::Stated),
         one.cpu_row(),
+        rate_row(
+            "the same script calls through the client crate alone, one runtime thread",
+            &client.rate,
+            Must::Stated,
+        ),
+        cpu_row("the client crate alone", &client.cpu),
     ]
+}
+
+/// The client crate alone, with the same script calls.
+struct Carrier {
+    runtime: Runtime,
+    connection: MultiplexedConnection,
+    pairs: Arc<Vec<[Cmd; 2]>>,
+    rate: Turns,
+    cpu: Turns,
+}
+
+impl Carrier {
+    fn new(server: &Server, names: &[String]) -> Self {
+        let runtime = one_thread();
+        let pairs = names.iter().map(|name| bare::commands(server, name));
+        Self {
+            connection: runtime.block_on(connect(server)),
+            pairs: Arc::new(pairs.collect()),
+            runtime,
+            rate: Turns::default(),
+            cpu: Turns::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        self.runtime.block_on(async {
+            let next = Arc::new(AtomicUsize::new(0));
+            let mut tasks = JoinSet::new();
+            for _ in 0..TASKS {
+                let (pairs, next) = (self.pairs.clone(), next.clone());
+                let mut connection = self.connection.clone();
+                tasks.spawn(async move {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= NAMES * TIMES {
+                            return;
+                        }
+                        for command in &pairs[number % NAMES] {
+                            connection.send_packed_command(command).await.unwrap();
+                        }
+                    }
+                });
+            }
+            tasks.join_all().await;
+        });
+    }
 }
 
 /// A client in a runtime of its own.
@@ -95,30 +155,39 @@ impl Ours {
 
     fn row(&self, must: Must) -> Row {
         let threads = self.threads;
-        Row {
-            what: format!(
-                "pairs/s of {TASKS} tasks on {NAMES} names, one connection, {threads} runtime thread(s), ÷ ready-made bytes"
-            ),
-            unit: "/s",
-            ours: self.rate.ours(),
-            reference: Some(self.rate.reference()),
-            ratio: Some(self.rate.ratio()),
-            must,
-        }
+        let what = format!(
+            "pairs/s of {TASKS} tasks on {NAMES} names, one connection, {threads} runtime thread(s)"
+        );
+        rate_row(&what, &self.rate, must)
     }
 
     fn cpu_row(&self) -> Row {
-        let threads = self.threads;
-        Row {
-            what: format!(
-                "the same, {threads} runtime thread(s): client CPU per pair ÷ server CPU per pair"
-            ),
-            unit: " µs",
-            ours: self.cpu.ours(),
-            reference: Some(self.cpu.reference()),
-            ratio: Some(self.cpu.ratio()),
-            must: Must::Stated,
-        }
+        cpu_row(
+            &format!("the same, {} runtime thread(s)", self.threads),
+            &self.cpu,
+        )
+    }
+}
+
+fn rate_row(what: &str, rate: &Turns, must: Must) -> Row {
+    Row {
+        what: format!("{what}, ÷ ready-made bytes"),
+        unit: "/s",
+        ours: rate.ours(),
+        reference: Some(rate.reference()),
+        ratio: Some(rate.ratio()),
+        must,
+    }
+}
+
+fn cpu_row(what: &str, cpu: &Turns) -> Row {
+    Row {
+        what: format!("{what}: client CPU per pair ÷ server CPU per pair"),
+        unit: " µs",
+        ours: cpu.ours(),
+        reference: Some(cpu.reference()),
+        ratio: Some(cpu.ratio()),
+        must: Must::Stated,
     }
 }
 

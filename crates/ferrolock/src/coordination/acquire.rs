@@ -1,12 +1,14 @@
 //! How a lock is acquired: the one loop that serves every primitive that waits.
 //!
-//! A caller's future waits in a [`slot`]. What happens for it happens in tasks of the client's runtime: for `lock`
-//! the [`driver`] of the name decides and [`mod@drive`] does; `try_lock` makes its one attempt; an owner who is inside
-//! enters again without queueing. A grant is offered, and becomes the caller's when its future is polled.
+//! A name that nobody here holds or waits for is asked for by the caller's own future ([`first`]). Otherwise it waits in
+//! a [`slot`], and what happens for it happens in tasks of the client's runtime: for `lock` the [`driver`] of the name
+//! decides and [`mod@drive`] does; `try_lock` makes its one attempt; an owner who is inside enters again without
+//! queueing. A grant of theirs is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
 mod drive;
 pub(crate) mod driver;
+pub(crate) mod first;
 mod once;
 mod reenter;
 #[cfg(all(test, feature = "embedded"))]
@@ -16,8 +18,8 @@ pub(crate) mod slot;
 mod waiting_tests;
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::drive::drive;
 use self::driver::{Driver, Place};
+use self::first::{Begun, First};
 use self::once::attempt_once;
 use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
@@ -46,9 +49,13 @@ pub(crate) struct Request {
     pub(crate) who: Option<Arc<str>>,
     pub(crate) reentry: Reentry,
     pub(crate) patience: Patience,
+    /// When it was made.
+    pub(crate) begun: Tick,
     /// When its time is up; `None`: it waits as long as the server answers.
     pub(crate) deadline: Option<Tick>,
     pub(crate) slot: Arc<Slot>,
+    /// Its first attempt, while that is in its caller's hands.
+    pub(crate) first: Mutex<Option<First>>,
     /// Only one more hold of that tenure will do.
     into: Option<Arc<Tenure>>,
 }
@@ -72,7 +79,8 @@ impl Request {
         who: Option<Arc<str>>,
         reentry: Reentry,
         patience: Patience,
-        deadline: Option<Tick>,
+        begun: Tick,
+        wait: Option<Duration>,
     ) -> Arc<Self> {
         Arc::new(Self {
             keys,
@@ -81,8 +89,10 @@ impl Request {
             who,
             reentry,
             patience,
-            deadline,
+            begun,
+            deadline: wait.map(|wait| begun.after(wait)),
             slot: Slot::new(),
+            first: Mutex::new(None),
             into: None,
         })
     }
@@ -96,8 +106,10 @@ impl Request {
             who: tenure.bearer.who.clone(),
             reentry: Reentry::Enters,
             patience: Patience::Insists,
+            begun: tenure.core.now(),
             deadline: None,
             slot: Slot::new(),
+            first: Mutex::new(None),
             into: Some(tenure.clone()),
         })
     }
@@ -148,9 +160,15 @@ pub(crate) async fn acquire(
     };
     let mut cancelled = std::pin::pin!(cancelled);
     loop {
-        let found = poll_fn(|cx| match request.slot.poll(cx) {
-            Poll::Ready(found) => Poll::Ready(Some(found)),
-            Poll::Pending => cancelled.as_mut().poll(cx).map(|()| None),
+        let found = poll_fn(|cx| {
+            // First of all the slot knows whom to wake: the attempt may go into other hands at any time.
+            if let Poll::Ready(found) = request.slot.poll(cx) {
+                return Poll::Ready(Some(found));
+            }
+            if let Poll::Ready(hold) = first::poll(core, &request, cx) {
+                return Poll::Ready(Some(Found::Granted(hold)));
+            }
+            cancelled.as_mut().poll(cx).map(|()| None)
         });
         let found = found.await;
         caller.served = matches!(found, Some(Found::Granted(_) | Found::Answered(_)));
@@ -184,6 +202,7 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
+        first::abandon(self.core, self.request);
         if self.served {
             return;
         }
@@ -212,19 +231,33 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
         runtime.spawn(reenter(tenure.clone(), request.clone()));
         return Ok(());
     }
+    if place == Place::Back && first::begin(core, request) {
+        return Ok(());
+    }
+    queue(core, request, place, None)
+}
+
+/// The same for a name that is known here, or with a first attempt that goes on.
+fn queue(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    place: Place,
+    begun: Option<Begun>,
+) -> Result<()> {
+    let runtime = core.runtime()?;
     let mut desk = unpoisoned(&core.desk);
     if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
+        drop(desk);
         if request.reentry == Reentry::IsAnError {
             return Err(Error::new(Cause::WouldDeadlock).of(&request.keys.lock));
         }
-        drop(desk);
         runtime.spawn(reenter(tenure, request.clone()));
         return Ok(());
     }
     if request.patience == Patience::None {
         drop(desk);
         let stranded = Stranded::new(request.clone());
-        runtime.spawn(attempt_once(core.clone(), stranded));
+        runtime.spawn(attempt_once(core.clone(), stranded, begun));
         return Ok(());
     }
     let (now, round_trip) = (core.now(), core.engine.round_trip());
@@ -238,18 +271,42 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
         );
     }
     let releases = seat.releases();
+    let walked_in = seat.first.take();
     let driver = seat.driver.get_or_insert_with(|| {
         let mut driver = Driver::new(core.settings.unreachable_after, fastrand::u64(..));
         (0..releases).for_each(|_| driver.release_begins(now));
-        driver
+        Box::new(driver)
     });
-    driver.join(now, request.clone(), request.deadline, place, round_trip);
-    if std::mem::replace(&mut seat.driven, true) {
+    let mut join = |request: &Arc<Request>, place, since| {
+        let times = (since, request.deadline);
+        driver.join(now, request.clone(), times, place, round_trip)
+    };
+    // Whoever came first goes first, with the attempt that is under way.
+    let adopted = walked_in.and_then(|other| {
+        let begun = first::adopt(core, &other)?;
+        Some((join(&other, Place::Back, other.begun), begun))
+    });
+    let since = if begun.is_some() { request.begun } else { now };
+    let id = join(request, place, since);
+    let (mut goes_on, mut given_up) = match (adopted, begun) {
+        (Some(adopted), begun) => (Some(adopted), begun),
+        (None, begun) => (begun.map(|begun| (id, begun)), None),
+    };
+    let driven = std::mem::replace(&mut seat.driven, true);
+    if driven {
         seat.news.notify_one();
-        return Ok(());
+        given_up = given_up.or(goes_on.take().map(|(_, begun)| begun));
+    } else if let Some((_, begun)) = &goes_on {
+        driver.sent(begun.sent);
     }
     drop(desk);
-    runtime.spawn(drive(core.clone(), request.keys.lock.clone()));
+    if let Some(begun) = given_up {
+        runtime.spawn(first::give_back(begun.attempt));
+    }
+    if !driven {
+        let attempt = goes_on.map(|(id, begun)| (id, begun.attempt));
+        runtime.spawn(drive(core.clone(), request.keys.lock.clone(), attempt));
+    }
     Ok(())
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Tenure;
-use super::acquire::Request;
 use super::acquire::driver::Driver;
 use super::acquire::slot::Answer;
+use super::acquire::{Patience, Request};
 use crate::engine::{Subscription, Tick};
 use crate::error::Error;
 use crate::owner::Owner;
@@ -25,13 +25,15 @@ pub(crate) struct Desk {
 pub(crate) struct Seat {
     tenures: Vec<Arc<Tenure>>,
     /// Those who wait. Kept for a while after the last one, for what it knows of the competition.
-    pub(crate) driver: Option<Driver<Arc<Request>>>,
+    pub(crate) driver: Option<Box<Driver<Arc<Request>>>>,
     pub(crate) subscription: Option<Subscription>,
     /// A task runs the driver.
     pub(crate) driven: bool,
     /// Releases of ours that are not answered yet.
     releases: u32,
-    /// Whose first attempts are not answered yet.
+    /// Who asks for the name with a future of its own, while nobody waits.
+    pub(crate) first: Option<Arc<Request>>,
+    /// Whose attempts are not answered yet.
     attempting: Vec<Owner>,
     /// Told of whatever the driver, or an attempt that waits for our releases, should look at.
     pub(crate) news: Arc<Notify>,
@@ -42,6 +44,7 @@ impl Seat {
         Self {
             tenures: Vec::new(),
             driver: None,
+            first: None,
             subscription: None,
             driven: false,
             releases: 0,
@@ -52,7 +55,7 @@ impl Seat {
 
     fn is_empty(&self) -> bool {
         let held = !self.tenures.is_empty() || !self.attempting.is_empty();
-        !held && self.driver.is_none() && self.releases == 0 && !self.driven
+        !held && self.first.is_none() && self.driver.is_none() && self.releases == 0 && !self.driven
     }
 
     /// Whether that task holds the name by another owner, and would wait for itself.
@@ -67,6 +70,13 @@ impl Seat {
     /// Whether that owner may be inside as soon as an attempt of it is answered.
     pub(crate) fn is_attempted_by(&self, owner: &Owner) -> bool {
         self.attempting.contains(owner)
+    }
+
+    fn attempt_ended(&mut self, owner: &Owner) {
+        if let Some(place) = self.attempting.iter().position(|other| other == owner) {
+            self.attempting.swap_remove(place);
+        }
+        self.news.notify_waiters();
     }
 
     /// The tenure that `owner` can enter again.
@@ -89,7 +99,29 @@ impl Desk {
         self.seats.get(name)?.live_tenure(owner)
     }
 
-    /// A first attempt is on its way.
+    /// Whether anybody here holds that name, waits or asks for it.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.seats.contains_key(name)
+    }
+
+    /// The caller makes the first attempt itself.
+    pub(crate) fn walks_in(&mut self, request: &Arc<Request>) {
+        let seat = self.seat(&request.keys.lock);
+        seat.attempting.push(request.owner.clone());
+        if request.patience != Patience::None {
+            seat.first = Some(request.clone());
+        }
+    }
+
+    /// It does not any more.
+    pub(crate) fn walked_out(&mut self, request: &Arc<Request>) {
+        if let Some(seat) = self.seats.get_mut(&request.keys.lock) {
+            seat.first.take_if(|first| Arc::ptr_eq(first, request));
+        }
+        self.tidy(&request.keys.lock);
+    }
+
+    /// An attempt is on its way.
     pub(crate) fn attempt_begins(&mut self, name: &Arc<str>, owner: &Owner) {
         self.seat(name).attempting.push(owner.clone());
     }
@@ -99,16 +131,17 @@ impl Desk {
         let Some(seat) = self.seats.get_mut(name) else {
             return;
         };
-        if let Some(place) = seat.attempting.iter().position(|other| other == owner) {
-            seat.attempting.swap_remove(place);
-        }
-        seat.news.notify_waiters();
+        seat.attempt_ended(owner);
         self.tidy(name);
     }
 
-    /// A grant came.
-    pub(crate) fn moved_in(&mut self, tenure: &Arc<Tenure>) {
-        self.seat(&tenure.keys.lock).tenures.push(tenure.clone());
+    /// A grant came. True: somebody here waits for the name.
+    pub(crate) fn moved_in(&mut self, tenure: &Arc<Tenure>) -> bool {
+        let seat = self.seat(&tenure.keys.lock);
+        seat.tenures.push(tenure.clone());
+        seat.first.take_if(|first| first.owner == tenure.owner);
+        seat.attempt_ended(&tenure.owner);
+        seat.driver.is_some()
     }
 
     /// A tenure ended.

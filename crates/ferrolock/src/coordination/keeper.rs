@@ -23,13 +23,15 @@ use self::debts::{Debts, Owing};
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
+use super::acquire::{Request, first};
 use super::errands::{Errand, Length};
 use super::hold::Hold;
 use super::release::Leaver;
-use super::{Tenure, unpoisoned};
+use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::{Error, LostReason};
 use crate::figures;
+use crate::options::Terms;
 
 /// An offer that is not taken for so long goes back.
 const OFFER_MAX: Duration = Duration::from_secs(1);
@@ -82,6 +84,8 @@ enum Alarm {
     Unlock(Arc<Leaver>, Arc<Tenure>),
     /// An unlock that waits for a renewal under way.
     Renewal(Arc<Hold>),
+    /// A caller who does not come to look at its first attempt.
+    First(Arc<Core>, Arc<Request>),
 }
 
 #[derive(Debug)]
@@ -173,10 +177,7 @@ impl Keeper {
 
     /// A grant lies ready in the slot; it goes back if nobody comes for it.
     pub(crate) fn offer(&self, hold: Arc<Hold>, slot: &Arc<Slot>) {
-        let until = self
-            .clock
-            .now()
-            .after((hold.terms.lease / 3).min(OFFER_MAX));
+        let until = self.clock.now().after(offer_time(&hold.terms));
         let watched = Watched {
             hold: hold.clone(),
             slot: slot.clone(),
@@ -186,10 +187,7 @@ impl Keeper {
             .watch
             .offer(watched, hold.terms, hold.deadline(), until);
         hold.kept_as.store(id, Ordering::Release);
-        if hold.tenure.core.keeper_connects() {
-            state.jobs.push(Job::Connect(hold.tenure.clone()));
-            self.news.notify_one();
-        }
+        self.connect_for(&hold, &mut state);
         self.wake_for(&state);
         drop(state);
         if let Err(hold) = slot.offer(hold) {
@@ -201,19 +199,29 @@ impl Keeper {
     pub(crate) fn accept(&self, hold: &Arc<Hold>, slot: &Arc<Slot>) {
         let mut state = unpoisoned(&self.state);
         let id = hold.kept_as.load(Ordering::Acquire);
-        if !state.watch.accept(id, hold.since, fastrand::f64()) && hold.is_live() {
-            // Its offer ended in the same moment, but the caller was first at the slot.
+        let jitter = fastrand::f64();
+        if !state.watch.accept(id, hold.since, jitter) && hold.is_live() {
+            // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {
                 hold: hold.clone(),
                 slot: slot.clone(),
             };
+            let (deadline, since) = (hold.deadline(), hold.since);
             let id = state
                 .watch
-                .offer(watched, hold.terms, hold.deadline(), Tick::FAR);
+                .keep(watched, hold.terms, deadline, since, jitter);
             hold.kept_as.store(id, Ordering::Release);
-            state.watch.accept(id, hold.since, fastrand::f64());
+            self.connect_for(hold, &mut state);
         }
         self.wake_for(&state);
+    }
+
+    /// With its first hold a client needs a connection for renewals.
+    fn connect_for(&self, hold: &Arc<Hold>, state: &mut State) {
+        if hold.tenure.core.keeper_connects() {
+            state.jobs.push(Job::Connect(hold.tenure.clone()));
+            self.news.notify_one();
+        }
     }
 
     /// It is given back or lost. True: a renewal of it is under way.
@@ -269,17 +277,28 @@ impl Keeper {
         tenure: &Arc<Tenure>,
         limit: Duration,
     ) -> (Tick, u64) {
-        self.set(limit, Alarm::Unlock(leaver.clone(), tenure.clone()))
+        let at = self.clock.now().after(limit);
+        self.set(at, Alarm::Unlock(leaver.clone(), tenure.clone()))
     }
 
     /// Ends the wait for a renewal under way.
     pub(crate) fn alarm_renewal(&self, hold: &Arc<Hold>, limit: Duration) {
-        self.set(limit, Alarm::Renewal(hold.clone()));
+        self.set(self.clock.now().after(limit), Alarm::Renewal(hold.clone()));
     }
 
-    fn set(&self, after: Duration, alarm: Alarm) -> (Tick, u64) {
+    /// Takes a first attempt out of the hands of a caller who leaves it alone until then.
+    pub(crate) fn alarm_first(
+        &self,
+        core: &Arc<Core>,
+        request: &Arc<Request>,
+        until: Tick,
+    ) -> (Tick, u64) {
+        self.set(until, Alarm::First(core.clone(), request.clone()))
+    }
+
+    fn set(&self, at: Tick, alarm: Alarm) -> (Tick, u64) {
         let mut state = unpoisoned(&self.state);
-        let key = (self.clock.now().after(after), state.next_alarm);
+        let key = (at, state.next_alarm);
         state.next_alarm += 1;
         state.alarms.insert(key, alarm);
         self.wake_for(&state);
@@ -370,6 +389,7 @@ impl Keeper {
                     self.settle(&tenure);
                 }
                 Alarm::Renewal(hold) => hold.renewal_given_up(),
+                Alarm::First(core, request) => first::overdue(&core, &request),
             }
         }
         for job in jobs {
@@ -424,6 +444,11 @@ impl State {
             .min()
             .unwrap_or(Tick::FAR)
     }
+}
+
+/// How long a grant lies ready for a caller who does not come for it.
+pub(crate) fn offer_time(terms: &Terms) -> Duration {
+    (terms.lease / 3).min(OFFER_MAX)
 }
 
 /// Nobody came for it in time.

@@ -206,7 +206,6 @@ impl<K: Lockable> Lock<K> {
             .clone()
             .or_else(Owner::current)
             .unwrap_or_else(Owner::new);
-        let deadline = wait.map(|wait| core.now().after(wait));
         let who = self.who();
         let request = Request::new(
             keys,
@@ -215,7 +214,8 @@ impl<K: Lockable> Lock<K> {
             who,
             self.options.reentry,
             patience,
-            deadline,
+            core.now(),
+            wait,
         );
         let hold = acquire(core, request, self.options.cancelled_by.clone()).await?;
         Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))

@@ -1,13 +1,18 @@
 //! One attempt at a first hold, and what becomes of a reply that nobody waits for any more.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use super::Request;
 use crate::coordination::errands::{Errand, Length};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
-use crate::engine::{Failure, Lane};
-use crate::protocol::lock::{self, Attempt, LockKeys, Rest};
+use crate::engine::{Boxed, Failure, Lane, Tick};
+use crate::options::Terms;
+use crate::protocol::lock::{self, LockKeys, Rest};
+use crate::protocol::script::Value;
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -17,35 +22,127 @@ pub(crate) enum Attempted {
     Failed(Failure),
 }
 
-/// Sends one acquire under a field never used before, and follows it to its end.
+/// One acquire under a field never used before: sent when it is first polled, ready when it is answered.
 ///
-/// An outcome that stays unknown, also because this future is dropped, leaves a debt: the field is released again and
-/// again until it cannot come late any more. The next attempt uses another field.
-pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
-    let _errand = Errand::new(core, Length::Brief);
-    let tenure = core.new_tenure(request);
-    let _attempting = Attempting::new(&tenure);
-    let sent = core.now();
-    let cap = request.terms.max_hold.map(|limit| sent.after(limit));
-    let lease = request.terms.lease_at(sent, cap);
-    let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
-    let mut owed = Owed {
-        tenure: Some(&tenure),
-        lease,
-    };
-    let reply = core.engine.call(Lane::Commands, call).await;
-    if !matches!(reply, Err(Failure::Unknown(_))) {
-        owed.tenure = None;
-    }
-    match reply.map(lock::read_acquire) {
-        Ok(Ok(Attempt::Granted)) => {
-            let hold = Hold::new(tenure.clone(), request.terms, cap, sent, lease);
-            tenure.moved_in(&hold);
-            Attempted::Granted(hold)
+/// An outcome that stays unknown, also because this is dropped, leaves a debt: the field is released again and again
+/// until it cannot come late any more. The next attempt uses another field.
+pub(crate) struct Attempt {
+    tenure: Arc<Tenure>,
+    terms: Terms,
+    /// When it was made: not later than it was sent.
+    pub(crate) sent: Tick,
+    cap: Option<Tick>,
+    lease: Duration,
+    reply: Boxed<Result<Value, Failure>>,
+    stage: Stage,
+    /// It was granted, and others here wait for the name.
+    pub(crate) is_awaited: bool,
+    _errand: Errand,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Made,
+    /// It lies on the desk: other calls of its owner are not to find the name busy with themselves.
+    Shown,
+    /// It may have run, or may still run.
+    Sent,
+    Answered,
+}
+
+impl Attempt {
+    pub(crate) fn new(core: &Arc<Core>, request: &Request, now: Tick) -> Self {
+        let tenure = core.new_tenure(request);
+        let cap = request.terms.max_hold.map(|limit| now.after(limit));
+        let lease = request.terms.lease_at(now, cap);
+        let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
+        Self {
+            reply: core.engine.call(Lane::Commands, call),
+            tenure,
+            terms: request.terms,
+            sent: now,
+            cap,
+            lease,
+            stage: Stage::Made,
+            is_awaited: false,
+            _errand: Errand::new(core, Length::Brief),
         }
-        Ok(Ok(Attempt::Busy(rest))) => Attempted::Busy(rest),
-        Ok(Err(bad)) => Attempted::Failed(bad.into()),
-        Err(failure) => Attempted::Failed(explain(core, &tenure.keys, failure).await),
+    }
+
+    /// Its owner was noted on the desk.
+    pub(crate) fn is_shown(&mut self) {
+        self.stage = Stage::Shown;
+    }
+
+    /// What came back. Takes no lock of ours but to show the attempt, once.
+    pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
+        if self.stage == Stage::Made {
+            let tenure = &self.tenure;
+            unpoisoned(&tenure.core.desk).attempt_begins(&tenure.keys.lock, &tenure.owner);
+        }
+        self.stage = Stage::Sent;
+        self.reply.as_mut().poll(cx)
+    }
+
+    /// What it means.
+    pub(crate) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
+        let reply = reply.and_then(|reply| Ok(lock::read_acquire(reply)?));
+        match reply {
+            Ok(lock::Attempt::Granted) => {
+                self.stage = Stage::Answered;
+                let tenure = self.tenure.clone();
+                let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
+                self.is_awaited = self.tenure.moved_in(&hold);
+                Attempted::Granted(hold)
+            }
+            Ok(lock::Attempt::Busy(rest)) => {
+                self.stage = Stage::Shown;
+                Attempted::Busy(rest)
+            }
+            Err(failure @ Failure::Unknown(_)) => Attempted::Failed(failure),
+            Err(failure) => {
+                self.stage = Stage::Shown;
+                Attempted::Failed(failure)
+            }
+        }
+    }
+}
+
+impl Future for Attempt {
+    type Output = Attempted;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Attempted> {
+        let reply = ready!(self.poll_reply(cx));
+        Poll::Ready(self.read(reply))
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let tenure = &self.tenure;
+        if matches!(self.stage, Stage::Shown | Stage::Sent) {
+            unpoisoned(&tenure.core.desk).attempt_ended(&tenure.keys.lock, &tenure.owner);
+        }
+        if self.stage == Stage::Sent {
+            tenure.core.keeper().owe_field(tenure, self.lease);
+        }
+    }
+}
+
+/// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
+pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
+    explained(core, &request.keys, Attempt::new(core, request, core.now())).await
+}
+
+/// Follows an attempt to its end; a refusal for the type of the key names the type found.
+pub(crate) async fn explained(
+    core: &Core,
+    keys: &LockKeys,
+    attempt: impl Future<Output = Attempted>,
+) -> Attempted {
+    match attempt.await {
+        Attempted::Failed(failure) => Attempted::Failed(explain(core, keys, failure).await),
+        attempted => attempted,
     }
 }
 
@@ -79,46 +176,14 @@ pub(crate) fn waits_out(code: &str) -> bool {
     PASSING.contains(&code)
 }
 
-/// Shows an attempt to other calls of its owner, who are not to find the name busy with themselves.
-struct Attempting<'a> {
-    tenure: &'a Tenure,
-}
-
-impl<'a> Attempting<'a> {
-    fn new(tenure: &'a Tenure) -> Self {
-        unpoisoned(&tenure.core.desk).attempt_begins(&tenure.keys.lock, &tenure.owner);
-        Self { tenure }
-    }
-}
-
-impl Drop for Attempting<'_> {
-    fn drop(&mut self) {
-        let tenure = self.tenure;
-        unpoisoned(&tenure.core.desk).attempt_ended(&tenure.keys.lock, &tenure.owner);
-    }
-}
-
-/// A field whose acquire may have run, or may still run.
-struct Owed<'a> {
-    tenure: Option<&'a Arc<Tenure>>,
-    lease: std::time::Duration,
-}
-
-impl Drop for Owed<'_> {
-    fn drop(&mut self) {
-        if let Some(tenure) = self.tenure {
-            tenure.core.keeper().owe_field(tenure, self.lease);
-        }
-    }
-}
-
 impl Tenure {
-    /// The first acquire was granted.
-    fn moved_in(self: &Arc<Self>, hold: &Arc<Hold>) {
+    /// The first acquire was granted. True: others here wait for the name.
+    fn moved_in(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
         let mut desk = unpoisoned(&self.core.desk);
-        desk.moved_in(self);
+        let is_awaited = desk.moved_in(self);
         let mut state = unpoisoned(&self.state);
         state.count.entered();
         state.members.push(hold.clone());
+        is_awaited
     }
 }

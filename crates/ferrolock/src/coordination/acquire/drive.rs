@@ -35,18 +35,27 @@ struct UnderWay {
 }
 
 /// Runs until nobody waits for the name and its subscription has lingered long enough.
-pub(crate) fn drive(core: Arc<Core>, name: Arc<str>) -> impl Future<Output = ()> + Send + 'static {
+///
+/// `begun` is an attempt that is under way for that number in the line.
+pub(crate) fn drive(
+    core: Arc<Core>,
+    name: Arc<str>,
+    begun: Option<(u64, Boxed<Attempted>)>,
+) -> impl Future<Output = ()> + Send + 'static {
     // Made here and not at the first poll: a runtime that has ended drops the future unpolled.
     let task = DriverTask {
         core,
         name,
         finished: false,
     };
-    run(task)
+    let under_way = UnderWay {
+        attempt: begun.map(|(id, attempt)| (id, Cause::Arrival, attempt)),
+        ..UnderWay::default()
+    };
+    run(task, under_way)
 }
 
-async fn run(mut task: DriverTask) {
-    let mut under_way = UnderWay::default();
+async fn run(mut task: DriverTask, mut under_way: UnderWay) {
     while let Some((next, news)) = task.next(under_way.attempt.is_some()) {
         match next {
             Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
@@ -122,7 +131,7 @@ impl DriverTask {
         let Some(request) = desk
             .seat_if_any(&self.name)
             .and_then(|seat| seat.driver.as_ref())
-            .and_then(Driver::any)
+            .and_then(|driver| driver.any())
             .cloned()
         else {
             return;

@@ -189,12 +189,12 @@ impl<W> Driver<W> {
         }
     }
 
-    /// Somebody waits from now on.
+    /// Somebody waits from now on, who has waited since `joined`.
     pub(crate) fn join(
         &mut self,
         now: Tick,
         who: W,
-        deadline: Option<Tick>,
+        (joined, deadline): (Tick, Option<Tick>),
         place: Place,
         round_trip: Duration,
     ) -> u64 {
@@ -203,7 +203,7 @@ impl<W> Driver<W> {
         let waiter = Waiter {
             id,
             who,
-            joined: now,
+            joined,
             deadline,
         };
         match place {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::attempt::{Attempted, attempt};
+use super::first::Begun;
 use super::reenter::reenter;
 use super::{Request, Stranded, enter_with, unreachable};
 use crate::coordination::{Core, Tenure, unpoisoned};
@@ -12,11 +13,13 @@ use crate::figures;
 use crate::options::Reentry;
 
 /// Makes it, within the time that a command may take.
-pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded) {
+///
+/// `first` is an attempt that is under way already.
+pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Option<Begun>) {
     let request = stranded.request.clone();
-    let begun = core.now();
+    let begun = request.begun;
     let limit = begun.after(core.settings.command_limit);
-    let mut work = std::pin::pin!(attempt_until_sent(&core, &request));
+    let mut work = std::pin::pin!(attempt_until_sent(&core, &request, first));
     let attempted = tokio::select! {
         biased;
         attempted = &mut work => attempted,
@@ -64,24 +67,26 @@ async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
 }
 
 /// Waits for our own releases of the name, then for a connection, then attempts.
-async fn attempt_until_sent(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
+async fn attempt_until_sent(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    mut first: Option<Begun>,
+) -> Attempted {
     loop {
-        let news = unpoisoned(&core.desk)
+        let released = unpoisoned(&core.desk)
             .seat_if_any(&request.keys.lock)
-            .filter(|seat| seat.releases() > 0)
-            .map(|seat| seat.news.clone());
-        if let Some(news) = news {
-            let mut told = std::pin::pin!(news.notified());
-            told.as_mut().enable();
-            let still = unpoisoned(&core.desk)
-                .seat_if_any(&request.keys.lock)
-                .is_some_and(|seat| seat.releases() > 0);
-            if still {
-                told.await;
-            }
+            .filter(|seat| seat.releases() > 0 && first.is_none())
+            // Hears from this moment on.
+            .map(|seat| seat.news.clone().notified_owned());
+        if let Some(released) = released {
+            released.await;
             continue;
         }
-        match attempt(core, request).await {
+        let attempted = match first.take() {
+            Some(begun) => begun.attempt.await,
+            None => attempt(core, request).await,
+        };
+        match attempted {
             Attempted::Failed(failure @ Failure::NotSent(_)) => {
                 tokio::select! {
                     () = core.engine.ready(Lane::Commands) => {}

@@ -389,8 +389,10 @@ async fn a_hold_that_was_found_lost_is_not_renewed() {
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_accepted_as_its_offer_ends_is_kept() {
     let (client, _engine, core) = insider();
+    let first = client.lock("x").lock().await.unwrap();
     let mut lock = Box::pin(client.lock("x").lock());
     assert!(testkit::poll_once(lock.as_mut()).is_pending());
+    first.unlock().await.unwrap();
     let offered = loop {
         tokio::task::yield_now().await;
         if let Some(hold) = core.keeper().holds(|_| true).pop() {

@@ -67,20 +67,35 @@ impl<H: Clone> Watch<H> {
 
     /// A grant lies ready for its caller until `until`.
     pub(crate) fn offer(&mut self, hold: H, terms: Terms, deadline: Tick, until: Tick) -> u64 {
+        self.add(hold, terms, deadline, Phase::Offered(until))
+    }
+
+    /// A hold that its caller has, which is kept from now on. `jitter` is between 0 and 1.
+    pub(crate) fn keep(
+        &mut self,
+        hold: H,
+        terms: Terms,
+        deadline: Tick,
+        sent: Tick,
+        jitter: f64,
+    ) -> u64 {
+        let phase = kept(&terms, sent, jitter);
+        self.add(hold, terms, deadline, phase)
+    }
+
+    fn add(&mut self, hold: H, terms: Terms, deadline: Tick, phase: Phase) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let timer = until.min(deadline);
-        self.entries.insert(
-            id,
-            Entry {
-                hold,
-                terms,
-                deadline,
-                phase: Phase::Offered(until),
-                troubles: 0,
-                timer,
-            },
-        );
+        let timer = phase.next().min(deadline);
+        let entry = Entry {
+            hold,
+            terms,
+            deadline,
+            phase,
+            troubles: 0,
+            timer,
+        };
+        self.entries.insert(id, entry);
         self.timers.insert((timer, id));
         id
     }
@@ -90,12 +105,7 @@ impl<H: Clone> Watch<H> {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;
         };
-        entry.phase = Phase::Kept(
-            entry
-                .terms
-                .renew_every
-                .map(|every| next_renewal(sent, every, jitter)),
-        );
+        entry.phase = kept(&entry.terms, sent, jitter);
         self.arm(id);
         true
     }
@@ -114,12 +124,7 @@ impl<H: Clone> Watch<H> {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.deadline = entry.deadline.max(deadline);
             entry.troubles = 0;
-            entry.phase = Phase::Kept(
-                entry
-                    .terms
-                    .renew_every
-                    .map(|every| next_renewal(sent, every, jitter)),
-            );
+            entry.phase = kept(&entry.terms, sent, jitter);
         }
         self.arm(id);
     }
@@ -234,18 +239,29 @@ impl<H: Clone> Watch<H> {
             return;
         };
         self.timers.remove(&(entry.timer, id));
-        let wanted = match entry.phase {
-            Phase::Offered(at) | Phase::Renewing(at) | Phase::Kept(Some(at)) => at,
-            Phase::Kept(None) => Tick::FAR,
-        };
-        entry.timer = wanted.min(entry.deadline);
+        entry.timer = entry.phase.next().min(entry.deadline);
         self.timers.insert((entry.timer, id));
     }
 }
 
-/// Up to a tenth earlier, so that many holds are not renewed in one burst.
-fn next_renewal(sent: Tick, every: Duration, jitter: f64) -> Tick {
-    sent.after(every.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 10.0))
+impl Phase {
+    fn next(self) -> Tick {
+        match self {
+            Phase::Offered(at) | Phase::Renewing(at) | Phase::Kept(Some(at)) => at,
+            Phase::Kept(None) => Tick::FAR,
+        }
+    }
+}
+
+/// Kept since the lease that was asked for at `sent`. The renewal comes up to a tenth earlier, so that many holds are not
+/// renewed in one burst.
+fn kept(terms: &Terms, sent: Tick, jitter: f64) -> Phase {
+    let shorter = 1.0 - jitter.clamp(0.0, 1.0) / 10.0;
+    Phase::Kept(
+        terms
+            .renew_every
+            .map(|every| sent.after(every.mul_f64(shorter))),
+    )
 }
 
 #[cfg(test)]

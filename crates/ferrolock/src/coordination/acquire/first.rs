@@ -1,0 +1,186 @@
+//! The first attempt at a name that nobody here holds or waits for: made by the caller's own future.
+//!
+//! Most locks are free, and this way needs no task, no timer and no line. The attempt is handed over to those who go on
+//! with it when it was not simply granted, when somebody else here comes for the name, and when the caller has not
+//! polled for a while: what is granted to a future that sleeps must not stay taken.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use super::attempt::{Attempt, Attempted, explained};
+use super::driver::Place;
+use super::{Patience, Request, Stranded, attempt_once, enter_with, queue};
+use crate::coordination::hold::Hold;
+use crate::coordination::keeper::offer_time;
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::{Boxed, Tick};
+use crate::figures;
+
+/// A caller's first attempt, and the keeper's alarm for a caller who does not come to look.
+pub(crate) struct First {
+    attempt: Attempt,
+    alarm: (Tick, u64),
+}
+
+impl fmt::Debug for First {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("First")
+    }
+}
+
+/// An attempt that somebody else goes on with, and when it was sent.
+pub(crate) struct Begun {
+    pub(crate) sent: Tick,
+    pub(crate) attempt: Boxed<Attempted>,
+}
+
+/// How long a caller may leave its attempt alone.
+fn patience(core: &Core, request: &Request) -> Duration {
+    let limit = match (request.patience, request.deadline) {
+        (Patience::None, _) => core.settings.command_limit,
+        (_, Some(deadline)) => deadline.since(request.begun),
+        (_, None) => core.settings.unreachable_after,
+    };
+    offer_time(&request.terms).min(limit / 2)
+}
+
+/// Makes the request's first attempt, unless somebody here holds the name or waits for it.
+pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
+    let patience = patience(core, request);
+    if patience.is_zero() || unpoisoned(&core.desk).is_known(&request.keys.lock) {
+        return false;
+    }
+    let mut attempt = Attempt::new(core, request, request.begun);
+    let mut desk = unpoisoned(&core.desk);
+    if desk.is_known(&request.keys.lock) {
+        return false;
+    }
+    desk.walks_in(request);
+    attempt.is_shown();
+    let alarm = core
+        .keeper()
+        .alarm_first(core, request, request.begun.after(patience));
+    *unpoisoned(&request.first) = Some(First { attempt, alarm });
+    true
+}
+
+/// Ready when the first attempt was granted; whatever else it brings, others go on with it.
+pub(super) fn poll(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    cx: &mut Context<'_>,
+) -> Poll<Arc<Hold>> {
+    let mut place = unpoisoned(&request.first);
+    let Some(first) = &mut *place else {
+        return Poll::Pending;
+    };
+    let reply = ready!(first.attempt.poll_reply(cx));
+    let taken = place.take();
+    drop(place);
+    let Some(First { mut attempt, alarm }) = taken else {
+        return Poll::Pending;
+    };
+    core.keeper().cancel(alarm);
+    match attempt.read(reply) {
+        Attempted::Granted(hold) => {
+            let waited = core.now().since(request.begun);
+            figures::granted("arrival", waited);
+            tracing::debug!(lock = %request.keys.lock, owner = %hold.tenure.id, cause = "arrival", ?waited, "granted");
+            if attempt.is_awaited {
+                enter_with(&hold.tenure);
+            }
+            Poll::Ready(hold)
+        }
+        attempted => {
+            let sent = attempt.sent;
+            drop(attempt);
+            hand_over(core, request, sent, std::future::ready(attempted));
+            Poll::Pending
+        }
+    }
+}
+
+/// The caller has not come to look for a while.
+pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
+    let taken = unpoisoned(&request.first).take();
+    let Some(First { mut attempt, .. }) = taken else {
+        return;
+    };
+    let Poll::Ready(reply) = attempt.poll_reply(&mut Context::from_waker(Waker::noop())) else {
+        return hand_over(core, request, attempt.sent, attempt);
+    };
+    match attempt.read(reply) {
+        // It was woken, and did not come: as with an offer that nobody takes.
+        Attempted::Granted(hold) => withdraw(hold, request),
+        attempted => {
+            let sent = attempt.sent;
+            drop(attempt);
+            hand_over(core, request, sent, std::future::ready(attempted));
+        }
+    }
+}
+
+fn withdraw(hold: Arc<Hold>, request: &Request) {
+    figures::offer_withdrawn();
+    tracing::debug!(lock = %request.keys.lock, "grant given back: its future was not polled");
+    hold.give_back();
+    request.slot.start_over();
+}
+
+/// Takes the attempt out of the caller's hands, for whoever comes for the same name.
+pub(super) fn adopt(core: &Arc<Core>, request: &Arc<Request>) -> Option<Begun> {
+    let First { attempt, alarm } = unpoisoned(&request.first).take()?;
+    core.keeper().cancel(alarm);
+    Some(begun(core, request, attempt.sent, attempt))
+}
+
+/// The caller has gone: what it is granted goes back.
+pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
+    let Some(Begun { attempt, .. }) = adopt(core, request) else {
+        return;
+    };
+    unpoisoned(&core.desk).walked_out(request);
+    if let Ok(runtime) = core.runtime() {
+        runtime.spawn(give_back(attempt));
+    }
+}
+
+/// Gives back what comes.
+pub(super) async fn give_back(attempt: Boxed<Attempted>) {
+    if let Attempted::Granted(hold) = attempt.await {
+        hold.give_back();
+    }
+}
+
+fn hand_over(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    sent: Tick,
+    attempt: impl Future<Output = Attempted> + Send + 'static,
+) {
+    unpoisoned(&core.desk).walked_out(request);
+    let begun = begun(core, request, sent, attempt);
+    let handed = match request.patience {
+        Patience::None => core.runtime().map(|runtime| {
+            let stranded = Stranded::new(request.clone());
+            runtime.spawn(attempt_once(core.clone(), stranded, Some(begun)));
+        }),
+        Patience::Asks | Patience::Insists => queue(core, request, Place::Front, Some(begun)),
+    };
+    if let Err(error) = handed {
+        request.fail(error);
+    }
+}
+
+fn begun(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    sent: Tick,
+    attempt: impl Future<Output = Attempted> + Send + 'static,
+) -> Begun {
+    let (core, keys) = (core.clone(), request.keys.clone());
+    let attempt = Box::pin(async move { explained(&core, &keys, attempt).await });
+    Begun { sent, attempt }
+}
