@@ -37,8 +37,7 @@ use desk::Desk;
 use errands::Errands;
 use hold::{Hold, Status};
 use keeper::Keeper;
-use release::Leaver;
-use tenure::{Count, Phase};
+use tenure::{Count, Few, Phase};
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
@@ -221,6 +220,13 @@ impl Core {
             .map(|tenure| tenure.id.clone())
     }
 
+    /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.
+    pub(crate) fn is_quieter(&self) {
+        if self.is_closing() {
+            self.quieter.notify_waiters();
+        }
+    }
+
     /// Ready when nobody holds anything here and no release is on its way.
     pub(crate) async fn quiet(&self) {
         loop {
@@ -271,8 +277,9 @@ impl Core {
             lease: request.terms.lease,
             state: Mutex::new(TenureState {
                 count: Count::entering(),
-                members: Vec::new(),
+                members: Few::new(),
                 gate_closed: false,
+                sender: Lane::Commands,
             }),
         })
     }
@@ -327,10 +334,23 @@ pub(crate) struct Tenure {
 
 #[derive(Debug)]
 struct TenureState {
-    count: Count<Arc<Request>, Arc<Leaver>>,
-    members: Vec<Arc<Hold>>,
+    count: Count<Arc<Request>, Arc<Hold>>,
+    members: Few<Arc<Hold>>,
     /// Attempts of this client on the name wait for our release.
     gate_closed: bool,
+    /// Over which lane the command under way was sent.
+    sender: Lane,
+}
+
+impl TenureState {
+    /// Whether there is nothing of it on the server, as far as we know, nor will be.
+    fn is_over(&self) -> bool {
+        match self.count.phase() {
+            Phase::Over(_) => true,
+            Phase::Closed => self.count.is_settled(),
+            Phase::Entering | Phase::Live => false,
+        }
+    }
 }
 
 impl Tenure {
@@ -373,7 +393,9 @@ impl Tenure {
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         if std::mem::take(&mut unpoisoned(&self.state).gate_closed) {
-            desk.release_ended(&self.keys.lock, now, None, Duration::ZERO);
+            desk.change(&self.keys.lock, |seat| {
+                seat.release_ended(now, None, Duration::ZERO)
+            });
         }
     }
 

@@ -3,6 +3,7 @@
 //! All lock logic is Lua, written once. An [`Engine`] runs a script atomically, listens on channels and tells the
 //! time it is judged by; everything above this file is the same for all engines.
 
+mod calling;
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -16,10 +17,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub(crate) use calling::{Boxes, Calling};
 pub(crate) use clock::{Clock, Tick};
 
 use crate::protocol::lock::BadReply;
-use crate::protocol::script::{Call, Value};
+use crate::protocol::script::Call;
 
 /// A boxed future, as the methods of [`Engine`] return it.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -33,7 +35,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Runs one script call atomically and gives its reply.
     ///
     /// Fails at once with [`Failure::NotSent`] while there is no connection (see [`Engine::ready`]).
-    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>>;
+    fn call(&self, lane: Lane, call: Call) -> Calling;
 
     /// Resolves when the lane has a connection, starting to connect if nothing does so yet. Never fails: whoever
     /// waits brings the limit, and [`Engine::trouble`] tells what is in the way.

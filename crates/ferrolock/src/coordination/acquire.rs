@@ -217,7 +217,7 @@ impl Drop for Caller<'_> {
                 .take(|other| Arc::ptr_eq(other, self.request))
                 .is_empty()
         {
-            seat.news.notify_one();
+            seat.tell_driver();
         }
     }
 }
@@ -294,7 +294,7 @@ fn queue(
     };
     let driven = std::mem::replace(&mut seat.driven, true);
     if driven {
-        seat.news.notify_one();
+        seat.tell_driver();
         given_up = given_up.or(goes_on.take().map(|(_, begun)| begun));
     } else if let Some((_, begun)) = &goes_on {
         driver.sent(begun.sent);

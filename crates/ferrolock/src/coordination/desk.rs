@@ -1,15 +1,18 @@
 //! What a client knows of each name: who holds it here, who waits for it here.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use super::Tenure;
 use super::acquire::driver::Driver;
 use super::acquire::slot::Answer;
 use super::acquire::{Patience, Request};
+use super::tenure::Few;
 use crate::engine::{Subscription, Tick};
 use crate::error::Error;
 use crate::owner::Owner;
@@ -23,7 +26,7 @@ pub(crate) struct Desk {
 /// One name.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    tenures: Vec<Arc<Tenure>>,
+    tenures: Few<Arc<Tenure>>,
     /// Those who wait. Kept for a while after the last one, for what it knows of the competition.
     pub(crate) driver: Option<Box<Driver<Arc<Request>>>>,
     pub(crate) subscription: Option<Subscription>,
@@ -34,22 +37,25 @@ pub(crate) struct Seat {
     /// Who asks for the name with a future of its own, while nobody waits.
     pub(crate) first: Option<Arc<Request>>,
     /// Whose attempts are not answered yet.
-    attempting: Vec<Owner>,
-    /// Told of whatever the driver, or an attempt that waits for our releases, should look at.
-    pub(crate) news: Arc<Notify>,
+    attempting: Few<Owner>,
+    /// Tells the driver's task to look.
+    news: Option<Arc<Notify>>,
+    /// Told when a release or an attempt of ours was answered; made for the first who waits for that.
+    answers: Option<Arc<Notify>>,
 }
 
 impl Seat {
     fn new() -> Self {
         Self {
-            tenures: Vec::new(),
+            tenures: Few::new(),
             driver: None,
             first: None,
             subscription: None,
             driven: false,
             releases: 0,
-            attempting: Vec::new(),
-            news: Arc::new(Notify::new()),
+            attempting: Few::new(),
+            news: None,
+            answers: None,
         }
     }
 
@@ -76,7 +82,48 @@ impl Seat {
         if let Some(place) = self.attempting.iter().position(|other| other == owner) {
             self.attempting.swap_remove(place);
         }
-        self.news.notify_waiters();
+        self.answered();
+    }
+
+    /// What tells the driver's task to look.
+    pub(crate) fn news(&mut self) -> &Arc<Notify> {
+        self.news.get_or_insert_default()
+    }
+
+    /// The driver's task looks as soon as it can.
+    pub(crate) fn tell_driver(&self) {
+        if let Some(news) = &self.news {
+            news.notify_one();
+        }
+    }
+
+    /// Ready when, from now on, a release or an attempt of ours has been answered.
+    pub(crate) fn next_answer(&mut self) -> OwnedNotified {
+        self.answers
+            .get_or_insert_default()
+            .clone()
+            .notified_owned()
+    }
+
+    fn answered(&self) {
+        if let Some(answers) = &self.answers {
+            answers.notify_waiters();
+        }
+    }
+
+    /// A tenure ended.
+    pub(crate) fn moved_out(&mut self, tenure: &Arc<Tenure>) {
+        self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
+    }
+
+    /// A release of ours was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
+    pub(crate) fn release_ended(&mut self, now: Tick, heard: Option<u64>, round_trip: Duration) {
+        self.releases = self.releases.saturating_sub(1);
+        if let Some(driver) = &mut self.driver {
+            driver.release_ended(now, heard, round_trip);
+        }
+        self.answered();
+        self.tell_driver();
     }
 
     /// The tenure that `owner` can enter again.
@@ -104,21 +151,24 @@ impl Desk {
         self.seats.contains_key(name)
     }
 
-    /// The caller makes the first attempt itself.
-    pub(crate) fn walks_in(&mut self, request: &Arc<Request>) {
-        let seat = self.seat(&request.keys.lock);
+    /// The caller makes the first attempt itself. False: somebody here holds the name, waits or asks for it.
+    pub(crate) fn walks_in(&mut self, request: &Arc<Request>) -> bool {
+        let Entry::Vacant(place) = self.seats.entry(request.keys.lock.clone()) else {
+            return false;
+        };
+        let seat = place.insert(Seat::new());
         seat.attempting.push(request.owner.clone());
         if request.patience != Patience::None {
             seat.first = Some(request.clone());
         }
+        true
     }
 
     /// It does not any more.
     pub(crate) fn walked_out(&mut self, request: &Arc<Request>) {
-        if let Some(seat) = self.seats.get_mut(&request.keys.lock) {
+        self.change(&request.keys.lock, |seat| {
             seat.first.take_if(|first| Arc::ptr_eq(first, request));
-        }
-        self.tidy(&request.keys.lock);
+        });
     }
 
     /// An attempt is on its way.
@@ -128,11 +178,7 @@ impl Desk {
 
     /// It was answered, or is given up.
     pub(crate) fn attempt_ended(&mut self, name: &str, owner: &Owner) {
-        let Some(seat) = self.seats.get_mut(name) else {
-            return;
-        };
-        seat.attempt_ended(owner);
-        self.tidy(name);
+        self.change(name, |seat| seat.attempt_ended(owner));
     }
 
     /// A grant came. True: somebody here waits for the name.
@@ -144,12 +190,14 @@ impl Desk {
         seat.driver.is_some()
     }
 
-    /// A tenure ended.
-    pub(crate) fn moved_out(&mut self, tenure: &Arc<Tenure>) {
-        if let Some(seat) = self.seats.get_mut(&tenure.keys.lock) {
-            seat.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
+    /// Changes what is known of a name, if anything is, and forgets it if nobody holds or wants it any more.
+    pub(crate) fn change(&mut self, name: &str, f: impl FnOnce(&mut Seat)) {
+        if let Some(seat) = self.seats.get_mut(name) {
+            f(seat);
+            if seat.is_empty() {
+                self.seats.remove(name);
+            }
         }
-        self.tidy(&tenure.keys.lock);
     }
 
     /// A release of ours is on its way: attempts wait for its answer.
@@ -158,33 +206,6 @@ impl Desk {
         seat.releases += 1;
         if let Some(driver) = &mut seat.driver {
             driver.release_begins(now);
-        }
-    }
-
-    /// It was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
-    pub(crate) fn release_ended(
-        &mut self,
-        name: &str,
-        now: Tick,
-        heard: Option<u64>,
-        round_trip: Duration,
-    ) {
-        let Some(seat) = self.seats.get_mut(name) else {
-            return;
-        };
-        seat.releases = seat.releases.saturating_sub(1);
-        if let Some(driver) = &mut seat.driver {
-            driver.release_ended(now, heard, round_trip);
-        }
-        seat.news.notify_waiters();
-        seat.news.notify_one();
-        self.tidy(name);
-    }
-
-    /// Forgets a name that nobody holds or waits for.
-    pub(crate) fn tidy(&mut self, name: &str) {
-        if self.seats.get(name).is_some_and(Seat::is_empty) {
-            self.seats.remove(name);
         }
     }
 
@@ -216,8 +237,8 @@ impl Desk {
                     .slot
                     .answer(Answer::Failed(error.clone().of(&request.keys.lock)));
             }
-            seat.news.notify_waiters();
-            seat.news.notify_one();
+            seat.answered();
+            seat.tell_driver();
         }
     }
 }

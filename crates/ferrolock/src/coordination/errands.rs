@@ -58,7 +58,7 @@ impl Drop for Errand {
         drop(running);
         if told {
             errands.brief_done.notify_all();
-            self.core.quieter.notify_waiters();
+            self.core.is_quieter();
         }
         if over {
             self.core.engine.close();

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Tenure;
+use super::release::Leaver;
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;
@@ -37,6 +38,8 @@ pub(crate) struct Hold {
     status: AtomicU8,
     /// The keeper's number for it; zero: not kept.
     pub(crate) kept_as: AtomicU64,
+    /// Where its unlock waits for the answer.
+    pub(crate) leaver: Leaver,
     /// The task that took it, if it was one.
     pub(crate) task: OnceLock<tokio::task::Id>,
     over: Notify,
@@ -67,6 +70,13 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    pub(crate) const fn lost(self) -> Option<LostReason> {
+        match self {
+            Status::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     const fn code(self) -> u8 {
         match self {
             Status::Held => 0,
@@ -113,6 +123,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline.as_nanos()),
             status: AtomicU8::new(Status::Held.code()),
             kept_as: AtomicU64::new(0),
+            leaver: Leaver::default(),
             task: OnceLock::new(),
             over: Notify::new(),
             renewal: Notify::new(),
@@ -242,7 +253,6 @@ impl Hold {
         crate::figures::lost(reason);
         tracing::warn!(lock = %self.tenure.keys.lock, owner = %self.tenure.id, %reason, "lock lost");
         self.end();
-        self.tenure.core.quieter.notify_waiters();
         true
     }
 
@@ -274,7 +284,7 @@ impl Hold {
 
     fn end(&self) {
         self.over.notify_waiters();
-        self.tenure.core.quieter.notify_waiters();
+        self.tenure.core.is_quieter();
         if let Some(token) = self.token.get() {
             token.cancel();
         }

@@ -26,7 +26,6 @@ use super::acquire::slot::Slot;
 use super::acquire::{Request, first};
 use super::errands::{Errand, Length};
 use super::hold::Hold;
-use super::release::Leaver;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::{Error, LostReason};
@@ -81,11 +80,18 @@ enum Owed {
 #[derive(Debug)]
 enum Alarm {
     /// An unlock without an answer.
-    Unlock(Arc<Leaver>, Arc<Tenure>),
+    Unlock(Arc<Hold>, Call),
     /// An unlock that waits for a renewal under way.
     Renewal(Arc<Hold>),
     /// A caller who does not come to look at its first attempt.
     First(Arc<Core>, Arc<Request>),
+}
+
+/// How often somebody was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    First,
+    Last,
 }
 
 #[derive(Debug)]
@@ -270,15 +276,38 @@ impl Keeper {
         self.wake_for(&state);
     }
 
-    /// An unlock that is not answered within the limit hears so, and the keeper goes on with it.
-    pub(crate) fn alarm(
-        &self,
-        leaver: &Arc<Leaver>,
-        tenure: &Arc<Tenure>,
-        limit: Duration,
-    ) -> (Tick, u64) {
-        let at = self.clock.now().after(limit);
-        self.set(at, Alarm::Unlock(leaver.clone(), tenure.clone()))
+    /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
+    /// answered until then is taken over.
+    pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, (Tick, u64)) {
+        let mut state = unpoisoned(&self.state);
+        let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
+        let alarm = Alarm::Unlock(hold.clone(), Call::First);
+        (renewing, self.set_in(&mut state, until, alarm))
+    }
+
+    fn unanswered(&self, hold: Arc<Hold>, call: Call) {
+        let tenure = &hold.tenure;
+        if !hold.leaver.is_waiting() {
+            return;
+        }
+        match call {
+            Call::First => {
+                // Its future may never be polled again.
+                if tenure.take_over() {
+                    self.settle(tenure);
+                }
+                let until = self
+                    .clock
+                    .now()
+                    .after(tenure.core.settings.command_limit / 2);
+                self.set(until, Alarm::Unlock(hold.clone(), Call::Last));
+            }
+            Call::Last => {
+                hold.leaver.answer(Err(no_answer(tenure)));
+                tenure.open_gate();
+                self.settle(tenure);
+            }
+        }
     }
 
     /// Ends the wait for a renewal under way.
@@ -297,11 +326,14 @@ impl Keeper {
     }
 
     fn set(&self, at: Tick, alarm: Alarm) -> (Tick, u64) {
-        let mut state = unpoisoned(&self.state);
+        self.set_in(&mut unpoisoned(&self.state), at, alarm)
+    }
+
+    fn set_in(&self, state: &mut State, at: Tick, alarm: Alarm) -> (Tick, u64) {
         let key = (at, state.next_alarm);
         state.next_alarm += 1;
         state.alarms.insert(key, alarm);
-        self.wake_for(&state);
+        self.wake_for(state);
         key
     }
 
@@ -382,12 +414,7 @@ impl Keeper {
         }
         for alarm in alarms {
             match alarm {
-                Alarm::Unlock(leaver, tenure) => {
-                    leaver.answer(Err(no_answer(&tenure)));
-                    // Its future may never be polled again: others on the name do not wait for that.
-                    tenure.open_gate();
-                    self.settle(&tenure);
-                }
+                Alarm::Unlock(hold, call) => self.unanswered(hold, call),
                 Alarm::Renewal(hold) => hold.renewal_given_up(),
                 Alarm::First(core, request) => first::overdue(&core, &request),
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::acquire::Request;
 use super::acquire::attempt::explain;
 use super::desk::Desk;
-use super::hold::{Hold, Status};
+use super::hold::Hold;
 use super::tenure::{After, Op, Outcome, Phase};
 use super::{Tenure, TenureState, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
@@ -21,29 +21,52 @@ use crate::protocol::script::{Call, Value};
 pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
 
 /// Where an `unlock` waits for its answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Leaver {
-    state: Mutex<(Option<Result<u32>>, Option<Waker>)>,
+    state: Mutex<Leaving>,
+}
+
+#[derive(Debug)]
+enum Leaving {
+    Waiting(Option<Waker>),
+    Answered(Result<u32>),
+    Over,
+}
+
+impl Default for Leaver {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(Leaving::Waiting(None)),
+        }
+    }
 }
 
 impl Leaver {
     /// The first answer counts.
     pub(crate) fn answer(&self, answer: Result<u32>) {
         let mut state = unpoisoned(&self.state);
-        state.0.get_or_insert(answer);
-        let waker = state.1.take();
+        let Leaving::Waiting(waker) = &mut *state else {
+            return;
+        };
+        let waker = waker.take();
+        *state = Leaving::Answered(answer);
         drop(state);
         waker.inspect(Waker::wake_by_ref);
     }
 
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*unpoisoned(&self.state), Leaving::Waiting(_))
+    }
+
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
         let mut state = unpoisoned(&self.state);
-        match state.0.take() {
-            Some(answer) => Poll::Ready(answer),
-            None => {
-                state.1 = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Leaving::Waiting(waker) = &mut *state {
+            *waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut *state, Leaving::Over) {
+            Leaving::Answered(answer) => Poll::Ready(answer),
+            Leaving::Waiting(_) | Leaving::Over => Poll::Pending,
         }
     }
 }
@@ -60,53 +83,54 @@ pub(crate) enum Driven {
 /// Sent from the caller's task; whatever is unfinished when this future is dropped, or when the answer stays out, the
 /// keeper finishes.
 pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
-    let tenure = hold.tenure.clone();
+    let tenure = &hold.tenure;
     let core = &tenure.core;
+    let now = core.now();
     let was = hold.release();
-    let renewing = core.keeper().forget(&hold);
-    let leaver = Arc::new(Leaver::default());
-    tenure
-        .leave(&hold, Some(leaver.clone()))
-        .map_err(|reason| Error::lost(reason).of(&tenure.keys.lock))?;
-    let mut unfinished = Unfinished(Some(&tenure));
-    let alarm = core
-        .keeper()
-        .alarm(&leaver, &tenure, core.settings.command_limit);
+    let keeper = core.keeper();
+    let (renewing, alarm) = keeper.leaves(&hold, now.after(core.settings.command_limit / 2));
+    if let Err(reason) = tenure.leave(&hold, Some(hold.clone()), now) {
+        keeper.cancel(alarm);
+        let reason = was.lost().unwrap_or(reason);
+        return Err(Error::lost(reason).of(&tenure.keys.lock));
+    }
+    let mut unfinished = Unfinished {
+        tenure: Some(tenure),
+    };
     if renewing {
         hold.renewal_ended().await;
     }
-    let mut work = std::pin::pin!(settle(&tenure, Lane::Commands));
+    let mut work = std::pin::pin!(settle(tenure, Lane::Commands));
     let mut working = true;
     let answer = poll_fn(|cx| {
-        if let Poll::Ready(answer) = leaver.poll(cx) {
-            return Poll::Ready(answer);
-        }
         if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
             working = false;
             if driven == Driven::Again {
-                core.keeper().settle(&tenure);
+                keeper.settle(tenure);
             }
         }
         // Quiet: answered by this very step, or somebody else is sending for the tenure.
-        leaver.poll(cx)
+        hold.leaver.poll(cx)
     })
     .await;
-    core.keeper().cancel(alarm);
+    keeper.cancel(alarm);
     if unpoisoned(&tenure.state).count.is_settled() {
-        unfinished.0 = None;
+        unfinished.tenure = None;
     }
-    match (was, answer) {
-        (Status::Lost(reason), _) => Err(Error::lost(reason).of(&tenure.keys.lock)),
-        (_, answer) => answer.map_err(|error| error.of(&tenure.keys.lock)),
+    match was.lost() {
+        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
+        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
     }
 }
 
 /// Hands what is unfinished to the keeper.
-struct Unfinished<'a>(Option<&'a Arc<Tenure>>);
+struct Unfinished<'a> {
+    tenure: Option<&'a Arc<Tenure>>,
+}
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(tenure) = self.0 {
+        if let Some(tenure) = self.tenure {
             tenure.core.keeper().settle(tenure);
         }
     }
@@ -118,7 +142,8 @@ impl Hold {
         self.release();
         let keeper = self.tenure.core.keeper();
         keeper.forget(&self);
-        if self.tenure.leave(&self, None).is_ok() {
+        let now = self.tenure.core.now();
+        if self.tenure.leave(&self, None, now).is_ok() {
             keeper.settle(&self.tenure);
         }
     }
@@ -131,16 +156,19 @@ impl Tenure {
         hold: &Arc<Hold>,
         stay: Duration,
     ) -> Option<Result<()>> {
-        if !unpoisoned(&self.state).count.linger() {
-            return None;
-        }
+        let number = {
+            let mut state = unpoisoned(&self.state);
+            if !state.count.linger() {
+                return None;
+            }
+            state.count.number()
+        };
         let sent = self.core.now();
-        let mut unfinished = Unfinished(Some(self));
+        let mut unfinished = Unfinished { tenure: Some(self) };
         let op = Op::Release { left: 0 };
         let running = Running {
             tenure: self,
-            op,
-            sent,
+            command: Command { op, sent, number },
             lane: Lane::Commands,
             ended: false,
         };
@@ -162,7 +190,7 @@ impl Tenure {
             });
         if answer.is_ok() {
             running.end(Ok(Value::Int(0)));
-            unfinished.0 = None;
+            unfinished.tenure = None;
         }
         Some(answer)
     }
@@ -170,11 +198,10 @@ impl Tenure {
 
 /// Sends what the tenure has to send, one command after the other, until it is quiet or one had no answer.
 pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
-    while let Some((op, call, sent)) = tenure.next_command() {
+    while let Some((command, call)) = tenure.next_command(lane) {
         let running = Running {
             tenure,
-            op,
-            sent,
+            command,
             lane,
             ended: false,
         };
@@ -196,11 +223,19 @@ enum Gate {
     Stays,
 }
 
+/// A command that changes a tenure's count.
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    op: Op,
+    sent: Tick,
+    /// Among those of its tenure; an end that comes after it was given up means nothing.
+    number: u64,
+}
+
 /// A command under way; unknown if it is dropped.
 struct Running<'a> {
     tenure: &'a Arc<Tenure>,
-    op: Op,
-    sent: Tick,
+    command: Command,
     lane: Lane,
     ended: bool,
 }
@@ -208,8 +243,7 @@ struct Running<'a> {
 impl Running<'_> {
     fn end(mut self, reply: std::result::Result<Value, Failure>) -> Driven {
         self.ended = true;
-        self.tenure
-            .ended(read(self.op, self.sent, reply), Gate::Opens)
+        self.tenure.ended(read(self.command, reply), Gate::Opens)
     }
 }
 
@@ -218,8 +252,7 @@ impl Drop for Running<'_> {
         if !self.ended {
             let given_up = Err(Failure::Unknown("given up".to_owned()));
             // The keeper sends it once more, and attempts wait for that one.
-            self.tenure
-                .ended(read(self.op, self.sent, given_up), Gate::Stays);
+            self.tenure.ended(read(self.command, given_up), Gate::Stays);
             // What the keeper itself sends it owes by itself.
             if self.lane == Lane::Commands {
                 self.tenure.core.keeper().settle(self.tenure);
@@ -230,8 +263,7 @@ impl Drop for Running<'_> {
 
 /// How a command of a tenure was answered.
 pub(crate) struct Answered {
-    op: Op,
-    sent: Tick,
+    command: Command,
     outcome: Outcome,
     heard: Option<u64>,
     error: Option<Error>,
@@ -242,9 +274,9 @@ impl Tenure {
     pub(crate) fn leave(
         &self,
         hold: &Arc<Hold>,
-        who: Option<Arc<Leaver>>,
+        who: Option<Arc<Hold>>,
+        now: Tick,
     ) -> std::result::Result<(), LostReason> {
-        let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
         state.members.retain(|member| !Arc::ptr_eq(member, hold));
@@ -253,14 +285,16 @@ impl Tenure {
         drop(state);
         drop(desk);
         figures::released(now.since(hold.since));
-        self.core.quieter.notify_waiters();
+        self.core.is_quieter();
         Ok(())
     }
 
-    fn next_command(&self) -> Option<(Op, Call, Tick)> {
-        let now = self.core.now();
+    fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
         let mut state = unpoisoned(&self.state);
         let op = state.count.next()?;
+        let now = self.core.now();
+        state.sender = lane;
+        let number = state.count.number();
         let call = match op {
             Op::Reenter { count } => {
                 let terms = state.count.reentering().map(|request| request.terms)?;
@@ -277,20 +311,46 @@ impl Tenure {
                 lock::release(&self.keys, &self.bearer, left, need)
             }
         };
-        Some((op, call, now))
+        let sent = now;
+        Some((Command { op, sent, number }, call))
+    }
+
+    /// A release that somebody has in hands who does not poll any more is given up; it is to be sent again. False:
+    /// there is none.
+    pub(crate) fn take_over(self: &Arc<Self>) -> bool {
+        let state = unpoisoned(&self.state);
+        let (op, number) = match state.count.releasing() {
+            Some(op) if state.sender == Lane::Commands => (op, state.count.number()),
+            _ => return false,
+        };
+        drop(state);
+        let sent = self.core.now();
+        let given_up = Err(Failure::Unknown("given up".to_owned()));
+        self.ended(read(Command { op, sent, number }, given_up), Gate::Stays);
+        true
     }
 
     fn ended(self: &Arc<Self>, answered: Answered, gate: Gate) -> Driven {
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
+        if !state.count.is_under_way(answered.command.number) {
+            return Driven::Quiet;
+        }
         let after = state.count.ended(answered.outcome);
-        match answered.op {
+        match answered.command.op {
             Op::Release { left: 0 } => {
-                if gate == Gate::Opens && std::mem::take(&mut state.gate_closed) {
-                    let round_trip = self.core.engine.round_trip();
-                    desk.release_ended(&self.keys.lock, now, answered.heard, round_trip);
-                }
+                let opens = gate == Gate::Opens && std::mem::take(&mut state.gate_closed);
+                let over = state.is_over();
+                let round_trip = self.core.engine.round_trip();
+                desk.change(&self.keys.lock, |seat| {
+                    if opens {
+                        seat.release_ended(now, answered.heard, round_trip);
+                    }
+                    if over {
+                        seat.moved_out(self);
+                    }
+                });
             }
             // The last hold has left, and whoever came in does not come any more.
             Op::Reenter { .. } => self.close_gate(&mut desk, &mut state, now),
@@ -307,7 +367,7 @@ impl Tenure {
         if let Some((leavers, error)) = told {
             leavers
                 .iter()
-                .for_each(|leaver| leaver.answer(Err(error.clone())));
+                .for_each(|hold| hold.leaver.answer(Err(error.clone())));
         }
         self.follow(after, Some(answered))
     }
@@ -323,19 +383,19 @@ impl Tenure {
     /// Tells everybody whom the end of a command concerns.
     pub(crate) fn follow(
         self: &Arc<Self>,
-        mut after: After<Arc<Request>, Arc<Leaver>>,
+        mut after: After<Arc<Request>, Arc<Hold>>,
         answered: Option<Answered>,
     ) -> Driven {
         if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
-            self.entered_again(request, answered.sent);
+            self.entered_again(request, answered.command.sent);
         }
-        for (leaver, left) in after.left {
-            leaver.answer(Ok(left));
+        if let Some((gone, left)) = after.left {
+            gone.iter().for_each(|hold| hold.leaver.answer(Ok(left)));
         }
         if let Some((reason, late)) = after.lost {
             self.lost(reason);
             late.iter()
-                .for_each(|leaver| leaver.answer(Err(Error::lost(reason))));
+                .for_each(|hold| hold.leaver.answer(Err(Error::lost(reason))));
             for request in after.turned_away.drain(..) {
                 request.fail(Error::lost(reason));
             }
@@ -389,25 +449,18 @@ impl Tenure {
     }
 
     fn move_out_if_over(self: &Arc<Self>) {
-        let state = unpoisoned(&self.state);
-        let over = match state.count.phase() {
-            Phase::Over(_) => true,
-            Phase::Closed => state.count.is_settled(),
-            Phase::Entering | Phase::Live => false,
-        };
-        drop(state);
+        let over = unpoisoned(&self.state).is_over();
         if over {
-            unpoisoned(&self.core.desk).moved_out(self);
-            self.core.quieter.notify_waiters();
+            unpoisoned(&self.core.desk).change(&self.keys.lock, |seat| seat.moved_out(self));
+            self.core.is_quieter();
         }
     }
 }
 
 /// What a reply, or its absence, means for the count.
-fn read(op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Answered {
+fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answered {
     let mut answered = Answered {
-        op,
-        sent,
+        command,
         outcome: Outcome::Done,
         heard: None,
         error: None,
@@ -425,7 +478,7 @@ fn read(op: Op, sent: Tick, reply: std::result::Result<Value, Failure>) -> Answe
             return answered;
         }
     };
-    let standing = match answered.op {
+    let standing = match command.op {
         Op::Reenter { .. } => lock::read_standing(reply),
         Op::Release { left } => lock::read_release(reply, left).map(|release| match release {
             Release::Free { heard } => {

@@ -14,7 +14,12 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use crate::error::LostReason;
+
+/// Mostly one.
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 /// The count of one tenure.
 #[derive(Debug)]
@@ -25,8 +30,10 @@ pub(crate) struct Count<R, L> {
     /// What the server has; `None` when a command's outcome is unknown.
     server: Option<u32>,
     under_way: Option<UnderWay<R, L>>,
+    /// Of the command under way.
+    number: u64,
     entering: VecDeque<R>,
-    leaving: Vec<L>,
+    leaving: Few<L>,
     /// A release that leaves nothing may have run already.
     doubt: bool,
 }
@@ -43,7 +50,7 @@ pub(crate) enum Phase {
 enum UnderWay<R, L> {
     Enter,
     Reenter(R, u32),
-    Release(Vec<L>, u32),
+    Release(Few<L>, u32),
 }
 
 /// A command that changes the count.
@@ -73,9 +80,9 @@ pub(crate) struct After<R, L> {
     /// Did not enter.
     pub(crate) turned_away: Vec<R>,
     /// Left, with the holds that go on.
-    pub(crate) left: Vec<(L, u32)>,
+    pub(crate) left: Option<(Few<L>, u32)>,
     /// The whole tenure is lost: its other holds are, and these leavers came too late.
-    pub(crate) lost: Option<(LostReason, Vec<L>)>,
+    pub(crate) lost: Option<(LostReason, Few<L>)>,
     /// The release must be tried again later.
     pub(crate) again: bool,
 }
@@ -85,7 +92,7 @@ impl<R, L> Default for After<R, L> {
         Self {
             entered: None,
             turned_away: Vec::new(),
-            left: Vec::new(),
+            left: None,
             lost: None,
             again: false,
         }
@@ -100,8 +107,9 @@ impl<R, L> Count<R, L> {
             holds: 0,
             server: Some(0),
             under_way: Some(UnderWay::Enter),
+            number: 0,
             entering: VecDeque::new(),
-            leaving: Vec::new(),
+            leaving: Few::new(),
             doubt: false,
         }
     }
@@ -171,11 +179,13 @@ impl<R, L> Count<R, L> {
         let release_first = unsettled && (self.holds > 0 || self.entering.is_empty());
         if release_first {
             let left = self.holds;
+            self.number += 1;
             self.under_way = Some(UnderWay::Release(std::mem::take(&mut self.leaving), left));
             return Some(Op::Release { left });
         }
         let who = self.entering.pop_front()?;
         let count = self.holds + 1;
+        self.number += 1;
         self.under_way = Some(UnderWay::Reenter(who, count));
         Some(Op::Reenter { count })
     }
@@ -189,6 +199,24 @@ impl<R, L> Count<R, L> {
     pub(crate) fn reentering(&self) -> Option<&R> {
         match &self.under_way {
             Some(UnderWay::Reenter(who, _)) => Some(who),
+            _ => None,
+        }
+    }
+
+    /// The number of the command under way.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the command with that number is still under way: nobody has given it up.
+    pub(crate) fn is_under_way(&self, number: u64) -> bool {
+        self.under_way.is_some() && self.number == number
+    }
+
+    /// The release under way, if one is.
+    pub(crate) fn releasing(&self) -> Option<Op> {
+        match self.under_way {
+            Some(UnderWay::Release(_, left)) => Some(Op::Release { left }),
             _ => None,
         }
     }
@@ -218,7 +246,7 @@ impl<R, L> Count<R, L> {
                     ..After::default()
                 }
             }
-            Outcome::NotOurs(reason) => self.lose(reason, vec![who], Vec::new()),
+            Outcome::NotOurs(reason) => self.lose(reason, vec![who], Few::new()),
             Outcome::Unknown | Outcome::NotDone => {
                 if outcome == Outcome::Unknown {
                     self.server = None;
@@ -233,13 +261,12 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    fn release_ended(&mut self, leavers: Vec<L>, left: u32, outcome: Outcome) -> After<R, L> {
-        let gone = |leavers: Vec<L>| leavers.into_iter().map(|who| (who, left)).collect();
+    fn release_ended(&mut self, leavers: Few<L>, left: u32, outcome: Outcome) -> After<R, L> {
         match outcome {
             Outcome::Done => {
                 self.server = Some(left);
                 After {
-                    left: gone(leavers),
+                    left: Some((leavers, left)),
                     ..After::default()
                 }
             }
@@ -247,7 +274,7 @@ impl<R, L> Count<R, L> {
             Outcome::NotOurs(_) if left == 0 && self.doubt => {
                 self.server = Some(0);
                 After {
-                    left: gone(leavers),
+                    left: Some((leavers, left)),
                     ..After::default()
                 }
             }
@@ -260,7 +287,7 @@ impl<R, L> Count<R, L> {
                     self.server = None;
                     self.doubt |= left == 0;
                 }
-                self.leaving.splice(0..0, leavers);
+                self.leaving.insert_many(0, leavers);
                 After {
                     again: true,
                     ..After::default()
@@ -275,7 +302,8 @@ impl<R, L> Count<R, L> {
         if last {
             self.holds = 0;
             self.phase = Phase::Closed;
-            self.under_way = Some(UnderWay::Release(Vec::new(), 0));
+            self.number += 1;
+            self.under_way = Some(UnderWay::Release(Few::new(), 0));
         }
         last
     }
@@ -284,7 +312,7 @@ impl<R, L> Count<R, L> {
     pub(crate) fn not_ours(&mut self, reason: LostReason) -> After<R, L> {
         match self.phase {
             // A release under way says itself what it found.
-            Phase::Live => self.lose(reason, Vec::new(), Vec::new()),
+            Phase::Live => self.lose(reason, Vec::new(), Few::new()),
             _ => After::default(),
         }
     }
@@ -293,7 +321,7 @@ impl<R, L> Count<R, L> {
         &mut self,
         reason: LostReason,
         mut turned_away: Vec<R>,
-        mut late: Vec<L>,
+        mut late: Few<L>,
     ) -> After<R, L> {
         self.phase = Phase::Over(reason);
         self.server = Some(0);

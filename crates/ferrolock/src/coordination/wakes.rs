@@ -51,6 +51,6 @@ impl Ear for NameEar {
                 driver.gap(now, SPREAD_PER_NAME.saturating_mul(names).min(SPREAD_MAX));
             }
         }
-        seat.news.notify_one();
+        seat.tell_driver();
     }
 }

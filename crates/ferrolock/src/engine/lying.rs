@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{Boxed, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick};
+use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick};
 use crate::protocol::script::{Arg, Call, Value};
 use plot::Plot;
 pub(crate) use plot::{Match, Reach, Silence};
@@ -185,9 +185,9 @@ impl Lying {
 }
 
 impl Engine for Lying {
-    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>> {
+    fn call(&self, lane: Lane, call: Call) -> Calling {
         let stage = self.stage.clone();
-        Box::pin(async move {
+        Calling::new(async move {
             let lie = stage.see(lane, &call);
             stage.perform(lie, lane, call).await
         })
@@ -279,7 +279,7 @@ impl Stage {
             at,
             lane,
             script: call.script.name,
-            args: call.args.clone(),
+            args: call.args.to_vec(),
             lie: lie.clone(),
         });
         let count = plot.log.len();

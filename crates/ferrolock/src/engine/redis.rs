@@ -43,8 +43,8 @@ use self::link::{Home, Link, State, Watching};
 )]
 pub use self::tls::Tls;
 use self::trouble::{Class, Trouble};
-use super::{Boxed, Clock, Ear, Engine, Failure, Lane, Subscription};
-use crate::protocol::script::{Call, Value};
+use super::{Boxed, Boxes, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use crate::protocol::script::Call;
 
 /// Runs scripts on one server.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ pub(crate) struct RedisEngine {
     keeper: Arc<Link>,
     spare: Arc<Link>,
     bus: Arc<Bus>,
+    boxes: Arc<Boxes>,
 }
 
 /// Why the first connection failed: one line, no credentials.
@@ -84,6 +85,7 @@ impl RedisEngine {
             keeper: link("keeper", Home::FirstUser),
             spare: link("keeper's spare", Home::FirstUser),
             bus: Bus::new(config.clone(), home),
+            boxes: Arc::default(),
             config,
             runtime,
         })
@@ -116,9 +118,9 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    fn call(&self, lane: Lane, call: Call) -> Boxed<Result<Value, Failure>> {
+    fn call(&self, lane: Lane, call: Call) -> Calling {
         let link = self.link(lane).clone();
-        Box::pin(async move { link.call(&call).await })
+        self.boxes.put(async move { link.call(&call).await })
     }
 
     fn ready(&self, lane: Lane) -> Boxed<()> {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::keys;
 use super::script::{Arg, Call, Script, Value, script};
 
@@ -110,29 +112,29 @@ pub(crate) struct Details {
 pub(crate) struct BadReply(pub(crate) &'static str, pub(crate) Value);
 
 pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let mut args = vec![Arg::Text(bearer.field.clone()), millis(lease)];
+    let mut args: SmallVec<_> = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
     args.extend(bearer.who.clone().map(Arg::Text));
-    call(&ACQUIRE, vec![keys.lock.clone()], keys, bearer, args)
+    call(&ACQUIRE, smallvec![keys.lock.clone()], keys, bearer, args)
 }
 
 pub(crate) fn reenter(keys: &LockKeys, bearer: &Bearer, lease: Duration, count: u32) -> Call {
-    let args = vec![
+    let args = smallvec![
         Arg::Text(bearer.field.clone()),
         millis(lease),
         Arg::Int(count.into()),
     ];
-    call(&REENTER, vec![keys.lock.clone()], keys, bearer, args)
+    call(&REENTER, smallvec![keys.lock.clone()], keys, bearer, args)
 }
 
 pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duration) -> Call {
-    let args = vec![
+    let args = smallvec![
         Arg::Text(bearer.field.clone()),
         Arg::Int(left.into()),
         millis(need),
     ];
     call(
         &RELEASE,
-        vec![keys.lock.clone(), keys.channel.clone()],
+        smallvec![keys.lock.clone(), keys.channel.clone()],
         keys,
         bearer,
         args,
@@ -141,17 +143,17 @@ pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duratio
 
 /// `lease` zero only asks.
 pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let args = vec![Arg::Text(bearer.field.clone()), millis(lease)];
-    call(&RENEW, vec![keys.lock.clone()], keys, bearer, args)
+    let args = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
+    call(&RENEW, smallvec![keys.lock.clone()], keys, bearer, args)
 }
 
 pub(crate) fn linger(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
-    let args = vec![Arg::Text(bearer.field.clone()), millis(stay)];
-    call(&LINGER, vec![keys.lock.clone()], keys, bearer, args)
+    let args = smallvec![Arg::Text(bearer.field.clone()), millis(stay)];
+    call(&LINGER, smallvec![keys.lock.clone()], keys, bearer, args)
 }
 
 pub(crate) fn force_unlock(keys: &LockKeys) -> Call {
-    let keys = vec![
+    let keys = smallvec![
         keys.lock.clone(),
         keys.channel.clone(),
         keys.details.clone(),
@@ -159,24 +161,24 @@ pub(crate) fn force_unlock(keys: &LockKeys) -> Call {
     Call {
         script: &FORCE_UNLOCK,
         keys,
-        args: Vec::new(),
+        args: SmallVec::new(),
     }
 }
 
 pub(crate) fn inspect(keys: &LockKeys) -> Call {
-    let keys = vec![keys.lock.clone(), keys.details.clone()];
+    let keys = smallvec![keys.lock.clone(), keys.details.clone()];
     Call {
         script: &INSPECT,
         keys,
-        args: Vec::new(),
+        args: SmallVec::new(),
     }
 }
 
 pub(crate) fn kind_of(keys: &LockKeys) -> Call {
     Call {
         script: &KIND_OF,
-        keys: vec![keys.lock.clone()],
-        args: Vec::new(),
+        keys: smallvec![keys.lock.clone()],
+        args: SmallVec::new(),
     }
 }
 
@@ -195,10 +197,10 @@ pub(crate) fn wrong_type(keys: &LockKeys, kind: Option<Value>) -> String {
 /// A call for a tenure; with the details key behind the others if it keeps details.
 fn call(
     script: &'static Script,
-    mut used: Vec<Arc<str>>,
+    mut used: SmallVec<[Arc<str>; 3]>,
     keys: &LockKeys,
     bearer: &Bearer,
-    args: Vec<Arg>,
+    args: SmallVec<[Arg; 3]>,
 ) -> Call {
     if bearer.who.is_some() {
         used.push(keys.details.clone());

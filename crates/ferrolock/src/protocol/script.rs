@@ -1,6 +1,8 @@
 //! A script, a call of it, and the values that come back.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
 
 /// One Lua file.
 #[derive(Debug)]
@@ -9,15 +11,21 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     /// Its text.
     pub(crate) source: &'static str,
+    /// The hash of its text, for an engine that calls it by that.
+    pub(crate) hash: OnceLock<[u8; 40]>,
+}
+
+impl Script {
+    pub(crate) const fn new(name: &'static str, source: &'static str) -> Script {
+        let hash = OnceLock::new();
+        Script { name, source, hash }
+    }
 }
 
 /// Makes a [`Script`] of the file with that name under `protocol/`.
 macro_rules! script {
     ($name:literal) => {
-        $crate::protocol::script::Script {
-            name: $name,
-            source: include_str!(concat!($name, ".lua")),
-        }
+        $crate::protocol::script::Script::new($name, include_str!(concat!($name, ".lua")))
     };
 }
 pub(crate) use script;
@@ -26,8 +34,8 @@ pub(crate) use script;
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<Arc<str>>,
-    pub(crate) args: Vec<Arg>,
+    pub(crate) keys: SmallVec<[Arc<str>; 3]>,
+    pub(crate) args: SmallVec<[Arg; 3]>,
 }
 
 /// An argument, which a script sees as text.

@@ -9,7 +9,7 @@ use super::Request;
 use crate::coordination::errands::{Errand, Length};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
-use crate::engine::{Boxed, Failure, Lane, Tick};
+use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::options::Terms;
 use crate::protocol::lock::{self, LockKeys, Rest};
 use crate::protocol::script::Value;
@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     pub(crate) sent: Tick,
     cap: Option<Tick>,
     lease: Duration,
-    reply: Boxed<Result<Value, Failure>>,
+    reply: Calling,
     stage: Stage,
     /// It was granted, and others here wait for the name.
     pub(crate) is_awaited: bool,
@@ -81,7 +81,7 @@ impl Attempt {
             unpoisoned(&tenure.core.desk).attempt_begins(&tenure.keys.lock, &tenure.owner);
         }
         self.stage = Stage::Sent;
-        self.reply.as_mut().poll(cx)
+        Pin::new(&mut self.reply).poll(cx)
     }
 
     /// What it means.

@@ -76,12 +76,12 @@ impl DriverTask {
         let core = self.core.clone();
         let mut desk = unpoisoned(&core.desk);
         let seat = desk.seat_if_any(&self.name)?;
-        let news = seat.news.clone();
+        let news = seat.news().clone();
         let next = seat.driver.as_mut()?.next(self.core.now());
         let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
         if matches!(next, Next::Done) || closing {
             let subscription = self.leave(seat);
-            desk.tidy(&self.name);
+            desk.change(&self.name, |_| ());
             drop(desk);
             drop(subscription);
             return None;
@@ -276,7 +276,7 @@ impl Drop for DriverTask {
             .map(|driver| driver.take(|_| true))
             .unwrap_or_default();
         let subscription = self.leave(seat);
-        desk.tidy(&self.name);
+        desk.change(&self.name, |_| ());
         drop(desk);
         drop(subscription);
         for request in stranded {

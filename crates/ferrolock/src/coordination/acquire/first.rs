@@ -54,10 +54,9 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     }
     let mut attempt = Attempt::new(core, request, request.begun);
     let mut desk = unpoisoned(&core.desk);
-    if desk.is_known(&request.keys.lock) {
+    if !desk.walks_in(request) {
         return false;
     }
-    desk.walks_in(request);
     attempt.is_shown();
     let alarm = core
         .keeper()

@@ -57,7 +57,7 @@ async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
             if inside.is_some() || !seat.is_attempted_by(&request.owner) {
                 return inside;
             }
-            seat.news.clone().notified_owned()
+            seat.next_answer()
         };
         tokio::select! {
             () = told => {}
@@ -76,8 +76,7 @@ async fn attempt_until_sent(
         let released = unpoisoned(&core.desk)
             .seat_if_any(&request.keys.lock)
             .filter(|seat| seat.releases() > 0 && first.is_none())
-            // Hears from this moment on.
-            .map(|seat| seat.news.clone().notified_owned());
+            .map(|seat| seat.next_answer());
         if let Some(released) = released {
             released.await;
             continue;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::channels::ListenerId;
 use super::lua::Interpreter;
 use super::server::Server;
-use crate::engine::{Boxed, Clock, Ear, Engine, Failure, Lane, Subscription, Tick};
+use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription, Tick};
 use crate::protocol::script::{Call, Value};
 
 /// One client's way to a server inside the process.
@@ -51,9 +51,9 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn call(&self, _lane: Lane, call: Call) -> Boxed<Result<Value, Failure>> {
+    fn call(&self, _lane: Lane, call: Call) -> Calling {
         let (space, closed) = (self.space.clone(), self.closed.clone());
-        Box::pin(async move {
+        Calling::new(async move {
             if closed.load(Ordering::Acquire) {
                 return Err(shut_down());
             }

@@ -5,17 +5,18 @@ mod engine;
 mod lock_scripts;
 mod sandbox;
 
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::MemoryEngine;
-use crate::engine::{Boxed, Engine, Failure, Lane};
+use crate::engine::{Engine, Failure, Lane};
 use crate::protocol::script::{Arg, Call, Script, Value};
 
 /// Polls a future of the engine to its end; it needs no runtime and no more than two polls.
-fn finish<T>(mut future: Boxed<T>) -> T {
+fn finish<F: Future + Unpin>(mut future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..2 {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {
             return output;
         }
     }
@@ -33,13 +34,13 @@ fn eval(engine: &MemoryEngine, source: &str, args: &[&str]) -> Result<Value, Fai
 
 fn text_call(source: &str, args: &[&str]) -> Call {
     // Scripts are statics: the compiled ones are found by their address.
-    let script = Box::leak(Box::new(Script {
-        name: "user_script",
-        source: Box::leak(source.to_owned().into_boxed_str()),
-    }));
+    let script = Box::leak(Box::new(Script::new(
+        "user_script",
+        Box::leak(source.to_owned().into_boxed_str()),
+    )));
     Call {
         script,
-        keys: vec!["k".into()],
+        keys: smallvec::smallvec!["k".into()],
         args: args.iter().map(|&arg| Arg::Text(arg.into())).collect(),
     }
 }

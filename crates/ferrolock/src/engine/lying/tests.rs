@@ -5,25 +5,19 @@ use crate::engine::embedded::MemoryEngine;
 use crate::protocol::script::Script;
 
 /// Counts its runs.
-static COUNT: Script = Script {
-    name: "count",
-    source: "redis.call('HSET', 'h', #redis.call('HGETALL', 'h'), 1) return redis.call('HLEN', 'h')",
-};
+static COUNT: Script = Script::new(
+    "count",
+    "redis.call('HSET', 'h', #redis.call('HGETALL', 'h'), 1) return redis.call('HLEN', 'h')",
+);
 /// Tells how often the other ran.
-static RUNS: Script = Script {
-    name: "runs",
-    source: "return redis.call('HLEN', 'h')",
-};
-static PUBLISH: Script = Script {
-    name: "publish",
-    source: "return redis.call('PUBLISH', 'c', ARGV[1])",
-};
+static RUNS: Script = Script::new("runs", "return redis.call('HLEN', 'h')");
+static PUBLISH: Script = Script::new("publish", "return redis.call('PUBLISH', 'c', ARGV[1])");
 
 fn of(script: &'static Script) -> Call {
     Call {
         script,
-        keys: Vec::new(),
-        args: vec![Arg::Text("m".into())],
+        keys: smallvec::SmallVec::new(),
+        args: smallvec::smallvec![Arg::Text("m".into())],
     }
 }
 

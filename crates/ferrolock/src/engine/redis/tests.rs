@@ -16,10 +16,7 @@ use super::{Config, RedisEngine};
 use crate::engine::{Ear, Engine, Failure, Lane, Signal};
 use crate::protocol::script::{Arg, Call, Script, Value};
 
-static ECHO: Script = Script {
-    name: "test/echo",
-    source: "return ARGV[1]",
-};
+static ECHO: Script = Script::new("test/echo", "return ARGV[1]");
 
 /// Longer than any of it takes; only a test that hangs meets it.
 const HANG: Duration = Duration::from_secs(60);
@@ -50,8 +47,8 @@ async fn impatient(fake: &Fake) -> Arc<RedisEngine> {
 fn echo(text: &str) -> Call {
     Call {
         script: &ECHO,
-        keys: vec!["key".into()],
-        args: vec![Arg::Text(text.into())],
+        keys: smallvec::smallvec!["key".into()],
+        args: smallvec::smallvec![Arg::Text(text.into())],
     }
 }
 

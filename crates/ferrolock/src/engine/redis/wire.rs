@@ -1,23 +1,13 @@
 //! Script calls as commands, replies as values.
 
-use std::collections::HashMap;
-use std::ptr;
-use std::sync::{LazyLock, PoisonError, RwLock};
-
 use ::redis::{Cmd, ServerError, ServerErrorKind, Value as Raw};
 
 use crate::engine::Failure;
 use crate::protocol::script::{Arg, Call, Script, Value};
 
-/// Forty hexadecimal digits.
-type Sha = [u8; 40];
-
-/// By address: a script is a `static`.
-static SHAS: LazyLock<RwLock<HashMap<usize, Sha>>> = LazyLock::new(RwLock::default);
-
 /// Calls a script that the server should know.
 pub(super) fn evalsha(call: &Call) -> Cmd {
-    command(call, "EVALSHA", &sha(call.script))
+    command(call, "EVALSHA", sha(call.script))
 }
 
 /// Calls a script with its text.
@@ -50,20 +40,15 @@ fn arg_len(arg: &Arg) -> usize {
     }
 }
 
-fn sha(script: &'static Script) -> Sha {
-    let at = ptr::from_ref(script) as usize;
-    if let Some(sha) = SHAS.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
-        return *sha;
-    }
-    let mut sha = [0; 40];
-    let text = sha1_smol::Sha1::from(script.source).digest().to_string();
-    for (digit, byte) in sha.iter_mut().zip(text.bytes()) {
-        *digit = byte;
-    }
-    SHAS.write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(at, sha);
-    sha
+fn sha(script: &'static Script) -> &'static [u8; 40] {
+    script.hash.get_or_init(|| {
+        let mut sha = [0; 40];
+        let text = sha1_smol::Sha1::from(script.source).digest().to_string();
+        for (digit, byte) in sha.iter_mut().zip(text.bytes()) {
+            *digit = byte;
+        }
+        sha
+    })
 }
 
 /// Whether the server does not know the script, and so has not run it.
@@ -107,17 +92,14 @@ pub(super) fn refused(error: &ServerError) -> Failure {
 mod tests {
     use super::*;
 
-    static NUMBER: Script = Script {
-        name: "test/number",
-        source: "return 1",
-    };
+    static NUMBER: Script = Script::new("test/number", "return 1");
 
     #[test]
     fn a_call_names_the_script_by_its_hash_and_counts_its_keys() {
         let call = Call {
             script: &NUMBER,
-            keys: vec!["k".into()],
-            args: vec![Arg::Text("a".into()), Arg::Int(-7)],
+            keys: smallvec::smallvec!["k".into()],
+            args: smallvec::smallvec![Arg::Text("a".into()), Arg::Int(-7)],
         };
 
         let packed = String::from_utf8(evalsha(&call).get_packed_command()).unwrap();

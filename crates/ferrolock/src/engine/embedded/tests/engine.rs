@@ -26,10 +26,8 @@ impl Ear for Notes {
     }
 }
 
-fn poll_once<T>(future: &mut Boxed<T>) -> Poll<T> {
-    future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn listen(engine: &MemoryEngine, channel: &str) -> (Arc<Notes>, Subscription) {

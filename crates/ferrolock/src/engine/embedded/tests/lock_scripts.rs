@@ -302,8 +302,8 @@ fn every_script_compiles_and_names_itself_in_errors() {
     for script in SCRIPTS {
         let call = Call {
             script,
-            keys: Vec::new(),
-            args: Vec::new(),
+            keys: smallvec::SmallVec::new(),
+            args: smallvec::SmallVec::new(),
         };
         let reply = run(&engine, call);
         assert!(

@@ -108,8 +108,7 @@ async fn without_a_runtime_a_call_says_what_is_missing() {
     let reply = std::thread::spawn(move || {
         let waker = std::task::Waker::noop();
         let mut call = engine.call(Lane::Commands, echo("a"));
-        call.as_mut()
-            .poll(&mut std::task::Context::from_waker(waker))
+        std::pin::Pin::new(&mut call).poll(&mut std::task::Context::from_waker(waker))
     })
     .join()
     .unwrap();
