@@ -9,6 +9,8 @@ pub(crate) mod attempt;
 mod drive;
 pub(crate) mod driver;
 pub(crate) mod first;
+#[cfg(all(test, feature = "embedded"))]
+mod first_tests;
 mod once;
 mod reenter;
 #[cfg(all(test, feature = "embedded"))]
@@ -146,6 +148,12 @@ pub(crate) async fn acquire(
     request: Arc<Request>,
     cancelled_by: Option<CancellationToken>,
 ) -> Result<Option<Arc<Hold>>> {
+    if cancelled_by
+        .as_ref()
+        .is_some_and(CancellationToken::is_cancelled)
+    {
+        return Err(Error::new(Cause::Cancelled).of(&request.keys.lock));
+    }
     let mut caller = Caller {
         core,
         request: &request,
@@ -224,10 +232,10 @@ impl Drop for Caller<'_> {
 
 /// Starts what the request needs: a re-entry, one attempt, or a place in the line.
 fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
-    core.check_open()
-        .map_err(|error| error.of(&request.keys.lock))?;
     let runtime = core.runtime()?;
     if let Some(tenure) = &request.into {
+        core.check_open()
+            .map_err(|error| error.of(&request.keys.lock))?;
         runtime.spawn(reenter(tenure.clone(), request.clone()));
         return Ok(());
     }
@@ -246,6 +254,9 @@ fn queue(
 ) -> Result<()> {
     let runtime = core.runtime()?;
     let mut desk = unpoisoned(&core.desk);
+    // Those who are on the desk when the client is shut down are turned away then; whoever comes later, here.
+    core.check_open()
+        .map_err(|error| error.of(&request.keys.lock))?;
     if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
         drop(desk);
         if request.reentry == Reentry::IsAnError {

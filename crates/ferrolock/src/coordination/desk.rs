@@ -10,7 +10,6 @@ use tokio::sync::futures::OwnedNotified;
 
 use super::Tenure;
 use super::acquire::driver::Driver;
-use super::acquire::slot::Answer;
 use super::acquire::{Patience, Request};
 use super::tenure::Few;
 use crate::engine::{Subscription, Tick};
@@ -233,9 +232,10 @@ impl Desk {
                 .iter_mut()
                 .flat_map(|driver| driver.take(|_| true))
             {
-                request
-                    .slot
-                    .answer(Answer::Failed(error.clone().of(&request.keys.lock)));
+                request.fail(error.clone());
+            }
+            if let Some(request) = &seat.first {
+                request.fail(error.clone());
             }
             seat.answered();
             seat.tell_driver();

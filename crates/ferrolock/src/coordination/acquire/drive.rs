@@ -80,20 +80,24 @@ impl DriverTask {
         let next = seat.driver.as_mut()?.next(self.core.now());
         let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
         if matches!(next, Next::Done) || closing {
-            let subscription = self.leave(seat);
+            let (subscription, stranded) = self.leave(seat);
             desk.change(&self.name, |_| ());
             drop(desk);
             drop(subscription);
+            for request in stranded {
+                request.fail(Error::closed("the client was shut down"));
+            }
             return None;
         }
         Some((next, news))
     }
 
-    fn leave(&mut self, seat: &mut Seat) -> Option<Subscription> {
+    /// What to drop, and whom to tell, when the desk is free again.
+    fn leave(&mut self, seat: &mut Seat) -> (Option<Subscription>, Vec<Arc<Request>>) {
         self.finished = true;
-        seat.driver = None;
         seat.driven = false;
-        seat.subscription.take()
+        let stranded = seat.driver.take().map(|mut driver| driver.take(|_| true));
+        (seat.subscription.take(), stranded.unwrap_or_default())
     }
 
     fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
@@ -270,12 +274,7 @@ impl Drop for DriverTask {
         let Some(seat) = desk.seat_if_any(&self.name) else {
             return;
         };
-        let stranded = seat
-            .driver
-            .as_mut()
-            .map(|driver| driver.take(|_| true))
-            .unwrap_or_default();
-        let subscription = self.leave(seat);
+        let (subscription, stranded) = self.leave(seat);
         desk.change(&self.name, |_| ());
         drop(desk);
         drop(subscription);

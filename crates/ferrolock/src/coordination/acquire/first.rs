@@ -54,7 +54,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     }
     let mut attempt = Attempt::new(core, request, request.begun);
     let mut desk = unpoisoned(&core.desk);
-    if !desk.walks_in(request) {
+    if core.check_open().is_err() || !desk.walks_in(request) {
         return false;
     }
     attempt.is_shown();

@@ -48,7 +48,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
 
 /// The tenure by which the owner came in on another way meanwhile; known when its other attempts are answered.
 async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
-    let limit = core.now().after(core.settings.command_limit);
+    let limit = request.begun.after(core.settings.command_limit);
     loop {
         let told = {
             let mut desk = unpoisoned(&core.desk);
@@ -73,6 +73,10 @@ async fn attempt_until_sent(
     mut first: Option<Begun>,
 ) -> Attempted {
     loop {
+        if first.is_none() && !request.slot.is_waiting() {
+            // Given up meanwhile.
+            return Attempted::Failed(Failure::NotSent("nobody waits any more".to_owned()));
+        }
         let released = unpoisoned(&core.desk)
             .seat_if_any(&request.keys.lock)
             .filter(|seat| seat.releases() > 0 && first.is_none())
