@@ -19,7 +19,7 @@ pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::protocol::script::{Call, Value};
 use acquire::Request;
 use desk::Desk;
 use errands::Errands;
-use hold::{Hold, Status};
+use hold::Hold;
 use keeper::Keeper;
 use tenure::{Count, Few, Phase};
 
@@ -53,6 +53,8 @@ pub(crate) struct Core {
     numbers: AtomicU64,
     pub(crate) desk: Mutex<Desk>,
     pub(crate) reattempts: Arc<Semaphore>,
+    /// Names that are listened to.
+    pub(crate) listening: AtomicUsize,
     clock: OnceLock<Clock>,
     runtime: OnceLock<Handle>,
     keeper: OnceLock<Arc<Keeper>>,
@@ -88,6 +90,7 @@ impl Core {
             numbers: AtomicU64::new(1),
             desk: Mutex::new(Desk::default()),
             reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
+            listening: AtomicUsize::new(0),
             clock: OnceLock::new(),
             runtime: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -362,8 +365,8 @@ impl Tenure {
     /// outside then would wait for the one who comes.
     pub(crate) fn is_enterable(&self) -> bool {
         let state = unpoisoned(&self.state);
-        let good = |hold: &Arc<Hold>| matches!(hold.status(), Status::Held | Status::Uncertain);
-        let inside = state.members.iter().any(good) || state.count.is_awaited();
+        let now = self.core.now();
+        let inside = state.members.iter().any(|hold| hold.is_good(now)) || state.count.is_awaited();
         state.count.phase() == Phase::Live && inside
     }
 

@@ -208,14 +208,6 @@ impl Desk {
         }
     }
 
-    /// Names that are listened to.
-    pub(crate) fn listening(&self) -> usize {
-        self.seats
-            .values()
-            .filter(|seat| seat.subscription.is_some())
-            .count()
-    }
-
     /// Every tenure of this client.
     pub(crate) fn tenures(&self) -> Vec<Arc<Tenure>> {
         self.seats

@@ -144,6 +144,12 @@ impl Hold {
         status
     }
 
+    /// Whether it is held at `now`; a look without consequences, for those who hold locks.
+    pub(crate) fn is_good(&self, now: Tick) -> bool {
+        let status = Status::of(self.status.load(Ordering::Acquire));
+        matches!(status, Status::Held | Status::Uncertain) && now < self.deadline()
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.status(), Status::Held | Status::Uncertain)
     }

@@ -197,6 +197,12 @@ impl Keeper {
         self.wake_for(&state);
         drop(state);
         if let Err(hold) = slot.offer(hold) {
+            return hold.give_back();
+        }
+        // If this thread stood still in between, the offer may have ended before it began.
+        if !unpoisoned(&self.state).watch.is_watched(id)
+            && let Some(hold) = slot.withdraw()
+        {
             hold.give_back();
         }
     }
@@ -206,7 +212,7 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let id = hold.kept_as.load(Ordering::Acquire);
         let jitter = fastrand::f64();
-        if !state.watch.accept(id, hold.since, jitter) && hold.is_live() {
+        if !state.watch.accept(id, hold.since, jitter) && hold.is_good(self.clock.now()) {
             // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {
                 hold: hold.clone(),

@@ -124,8 +124,8 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
 }
 
 /// Hands what is unfinished to the keeper.
-struct Unfinished<'a> {
-    tenure: Option<&'a Arc<Tenure>>,
+pub(crate) struct Unfinished<'a> {
+    pub(crate) tenure: Option<&'a Arc<Tenure>>,
 }
 
 impl Drop for Unfinished<'_> {

@@ -1,5 +1,6 @@
 //! From a channel to those who wait: counts what is heard and has the driver look at it.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,10 +19,19 @@ pub(crate) struct NameEar {
 
 impl NameEar {
     pub(crate) fn new(core: &Arc<Core>, name: Arc<str>) -> Arc<Self> {
+        core.listening.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             core: Arc::downgrade(core),
             name,
         })
+    }
+}
+
+impl Drop for NameEar {
+    fn drop(&mut self) {
+        if let Some(core) = self.core.upgrade() {
+            core.listening.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -32,12 +42,6 @@ impl Ear for NameEar {
         };
         let (now, round_trip) = (core.now(), core.engine.round_trip());
         let mut desk = unpoisoned(&core.desk);
-        // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
-        let names = if signal == Signal::Gap {
-            desk.listening()
-        } else {
-            0
-        };
         let Some(seat) = desk.seat_if_any(&self.name) else {
             return;
         };
@@ -47,6 +51,8 @@ impl Ear for NameEar {
         match signal {
             Signal::Message(_) => driver.message(now, round_trip),
             Signal::Gap => {
+                // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
+                let names = core.listening.load(Ordering::Relaxed);
                 let names = u32::try_from(names).unwrap_or(u32::MAX);
                 driver.gap(now, SPREAD_PER_NAME.saturating_mul(names).min(SPREAD_MAX));
             }

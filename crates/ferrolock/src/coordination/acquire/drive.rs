@@ -17,6 +17,9 @@ use crate::engine::{Boxed, Clock, Failure, Lane, Subscription, Tick};
 use crate::error::Error;
 use crate::figures;
 
+/// The least pause after an attempt without an answer.
+const RECONNECT_MIN: Duration = Duration::from_millis(20);
+
 /// The task that does what the driver of a name decides.
 struct DriverTask {
     core: Arc<Core>,
@@ -202,7 +205,7 @@ impl DriverTask {
             }
             Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
                 under_way.trouble = Some(failure);
-                under_way.reconnect = Some(self.core.engine.ready(Lane::Commands));
+                under_way.reconnect = Some(self.reconnected());
                 self.with_driver(|driver, now| driver.failed(now));
             }
             Attempted::Failed(Failure::Refused { code, message }) if attempt::waits_out(&code) => {
@@ -217,6 +220,15 @@ impl DriverTask {
                     .for_each(|request| request.fail(failure.clone().into()));
             }
         }
+    }
+
+    /// Ready when there is a connection; not at once, or replies that nobody can read would be asked for in a loop.
+    fn reconnected(&self) -> Boxed<()> {
+        let core = self.core.clone();
+        Box::pin(async move {
+            core.sleep_until(core.now().after(RECONNECT_MIN)).await;
+            core.engine.ready(Lane::Commands).await;
+        })
     }
 
     fn granted(&self, id: u64, cause: Cause, hold: Arc<Hold>) {

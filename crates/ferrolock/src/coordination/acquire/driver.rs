@@ -8,12 +8,16 @@
 //! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
 //! deadline, or the safety poll: a message may never come.
 
+mod cause;
+mod courtesy;
 mod lateness;
+pub(crate) use cause::Cause;
 pub(crate) use lateness::LAST_ANSWER;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::courtesy::OurRelease;
 use self::lateness::ANSWER_MAX;
 use crate::engine::Tick;
 use crate::protocol::lock::Rest;
@@ -26,11 +30,6 @@ const BLIND_FIRST: Duration = Duration::from_millis(25);
 const BLIND_MAX: Duration = Duration::from_secs(1);
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
-/// The random pause of a process that should let another go first: two round trips, within these bounds; among many,
-/// the longest.
-const YIELD_MIN: Duration = Duration::from_micros(100);
-const YIELD_MAX: Duration = Duration::from_millis(2);
-
 /// The waiters of one name in this client, and all that decides when they try.
 #[derive(Debug)]
 pub(crate) struct Driver<W> {
@@ -82,56 +81,6 @@ enum Listening {
     Asked,
     Yes,
     Refused,
-}
-
-/// What our own last release on this name told about the competition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OurRelease {
-    /// None yet: nothing is known.
-    None,
-    /// Ours was the last; so many other processes heard of it.
-    Last { others: u64 },
-    /// Somebody else has held it since.
-    Earlier { others: u64 },
-}
-
-/// Why an attempt is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Somebody came first into the line.
-    Arrival,
-    /// The subscription was confirmed.
-    Confirmed,
-    /// A message came.
-    Message,
-    /// The subscription was interrupted and stands again.
-    Gap,
-    /// A release of our own was answered.
-    OwnRelease,
-    /// The holder's lease should be over.
-    LeaseEnd,
-    /// Nothing happened for a while.
-    SafetyPoll,
-    /// A waiter's time is up.
-    LastChance,
-    /// The server can be reached again.
-    Reconnected,
-}
-
-impl Cause {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Cause::Arrival => "arrival",
-            Cause::Confirmed => "confirmed",
-            Cause::Message => "message",
-            Cause::Gap => "gap",
-            Cause::OwnRelease => "own_release",
-            Cause::LeaseEnd => "lease_end",
-            Cause::SafetyPoll => "safety_poll",
-            Cause::LastChance => "last_chance",
-            Cause::Reconnected => "reconnected",
-        }
-    }
 }
 
 /// What to do now.
@@ -277,7 +226,7 @@ impl<W> Driver<W> {
 
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
-        self.pause = POLL_FIRST;
+        self.pause = self.first_pause();
         if self.attempt.is_some() {
             self.cause = cause;
             return;
@@ -287,23 +236,6 @@ impl<W> Driver<W> {
         if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
             *because = cause;
         }
-    }
-
-    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
-    /// process would win every time.
-    ///
-    /// Among many the pause does not follow the own round trip: whoever has the shortest would win most. The first of
-    /// many comes early all the same.
-    fn courtesy(&mut self, round_trip: Duration) -> Duration {
-        let near = (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX);
-        let most = match self.ours {
-            OurRelease::Last { others: 0 } | OurRelease::Earlier { others: 0 | 1 } => {
-                return Duration::ZERO;
-            }
-            OurRelease::None | OurRelease::Last { others: 1 } => near,
-            OurRelease::Last { .. } | OurRelease::Earlier { .. } => YIELD_MAX,
-        };
-        most.mul_f64(self.random.f64())
     }
 
     /// A release of ours on this name is about to be sent.
@@ -346,10 +278,10 @@ impl<W> Driver<W> {
     pub(crate) fn granted(&mut self, now: Tick, lease: Duration, id: u64) -> Option<(W, Duration)> {
         self.attempt = None;
         self.silent_since = None;
-        self.pause = POLL_FIRST;
+        self.pause = self.first_pause();
         // It is busy now, and by whom is known: the next in line waits for our own release.
         self.busy = Some((now, Rest::Left(lease)));
-        self.due = Some((now.after(self.jittered(POLL_FIRST)), Cause::SafetyPoll));
+        self.due = Some((now.after(self.jittered(self.pause)), Cause::SafetyPoll));
         let place = self.line.iter().position(|waiter| waiter.id == id)?;
         self.line
             .remove(place)
@@ -473,6 +405,13 @@ impl<W> Driver<W> {
     fn try_at(&mut self, at: Tick, cause: Cause) {
         if self.due.is_none_or(|(due, _)| at < due) {
             self.due = Some((at, cause));
+        }
+    }
+
+    fn first_pause(&self) -> Duration {
+        match self.listening {
+            Listening::Refused => BLIND_FIRST,
+            _ => POLL_FIRST,
         }
     }
 

@@ -34,7 +34,7 @@ async fn whoever_comes_second_waits_for_the_first_ones_answer() {
     let guard = first.await.unwrap().unwrap();
     assert!(!second.is_finished());
     guard.unlock().await.unwrap();
-    second.await.unwrap().unwrap();
+    drop(second.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn a_grant_that_nobody_looks_at_is_given_back_after_a_second() {
     let waited = begun.elapsed();
     assert!(waited >= ms(1000) && waited < ms(1100), "{waited:?}");
     theirs.unlock().await.unwrap();
-    kept.await.unwrap();
+    drop(kept.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn a_guard_dropped_beside_an_unlock_that_is_not_polled_on_is_given_back() 
     drop(outer);
 
     let begun = Instant::now();
-    pair.them.lock("a").lock().await.unwrap();
+    drop(pair.them.lock("a").lock().await.unwrap());
     assert!(begun.elapsed() < ms(3000), "{:?}", begun.elapsed());
     assert_eq!(kept.await.unwrap(), Unlocked::Released);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::driver::LAST_ANSWER;
 use super::{Request, Stranded, unreachable};
 use crate::coordination::hold::Hold;
-use crate::coordination::release::{Driven, settle};
+use crate::coordination::release::{Driven, Unfinished, settle};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::Lane;
 
@@ -37,7 +37,12 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
         return stranded.told();
     }
     let work = async {
+        // The runtime may end between two tries.
+        let mut unfinished = Unfinished {
+            tenure: Some(&tenure),
+        };
         settle_until_quiet(&tenure).await;
+        unfinished.tenure = None;
         // Somebody else may be sending for the tenure, and sends this too.
         served.await;
     };

@@ -214,6 +214,10 @@ impl<H: Clone> Watch<H> {
         }
     }
 
+    pub(crate) fn is_watched(&self, id: u64) -> bool {
+        self.entries.contains_key(&id)
+    }
+
     /// How many renewals in a row had no answer.
     pub(crate) fn troubles(&self, id: u64) -> u32 {
         self.entries.get(&id).map_or(0, |entry| entry.troubles)

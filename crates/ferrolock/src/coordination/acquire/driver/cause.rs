@@ -1,0 +1,40 @@
+//! Why an attempt is made, as drivers decide and figures and logs show.
+
+/// Why an attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Somebody came first into the line.
+    Arrival,
+    /// The subscription was confirmed.
+    Confirmed,
+    /// A message came.
+    Message,
+    /// The subscription was interrupted and stands again.
+    Gap,
+    /// A release of our own was answered.
+    OwnRelease,
+    /// The holder's lease should be over.
+    LeaseEnd,
+    /// Nothing happened for a while.
+    SafetyPoll,
+    /// A waiter's time is up.
+    LastChance,
+    /// The server can be reached again.
+    Reconnected,
+}
+
+impl Cause {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Cause::Arrival => "arrival",
+            Cause::Confirmed => "confirmed",
+            Cause::Message => "message",
+            Cause::Gap => "gap",
+            Cause::OwnRelease => "own_release",
+            Cause::LeaseEnd => "lease_end",
+            Cause::SafetyPoll => "safety_poll",
+            Cause::LastChance => "last_chance",
+            Cause::Reconnected => "reconnected",
+        }
+    }
+}
