@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::engine::{Clock, Engine, Failure, Lane, Tick};
+use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
 use crate::error::{Error, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
@@ -111,7 +111,7 @@ impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         self.check_open_for_questions()?;
         if self.is_closing() {
-            return Err(Error::closed("the client was shut down"));
+            return Err(Error::closed(SHUT_DOWN));
         }
         Ok(())
     }
@@ -188,14 +188,12 @@ impl Core {
             };
             tokio::select! {
                 reply = work => reply.map_err(Error::from),
-                () = core.sleep_until(limit) => Err(core.no_answer()),
+                () = core.sleep_until(limit) => Err(core.no_answer(core.settings.command_limit, core.engine.trouble())),
             }
         });
         match asked.await {
             Ok(reply) => reply,
-            Err(_) => Err(Error::closed(
-                "the runtime that this client was connected in has ended",
-            )),
+            Err(_) => Err(Error::closed(RUNTIME_ENDED)),
         }
     }
 
@@ -253,14 +251,15 @@ impl Core {
         }
     }
 
-    fn no_answer(&self) -> Error {
-        let (address, limit) = (self.engine.address(), self.settings.command_limit);
-        match self.engine.trouble() {
-            Some(refused @ Failure::Refused { .. }) => refused.into(),
-            Some(trouble) => Error::unreachable(format!(
-                "{address} did not answer for {limit:.1?}: {trouble}"
+    /// What a caller is told to whom the server gave no answer; a refusal is an answer.
+    pub(crate) fn no_answer(&self, waited: Duration, failure: Option<Failure>) -> Error {
+        let address = self.engine.address();
+        match failure {
+            Some(failure @ (Failure::Refused { .. } | Failure::Closed(_))) => failure.into(),
+            Some(other) => Error::unreachable(format!(
+                "{address} did not answer for {waited:.1?}: {other}"
             )),
-            None => Error::unreachable(format!("{address} did not answer for {limit:.1?}")),
+            None => Error::unreachable(format!("{address} did not answer for {waited:.1?}")),
         }
     }
 
@@ -300,7 +299,7 @@ impl Core {
     /// New calls and those who wait are turned away from now on.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Release);
-        unpoisoned(&self.desk).turn_away(&Error::closed("the client was shut down"));
+        unpoisoned(&self.desk).turn_away(&Error::closed(SHUT_DOWN));
     }
 }
 

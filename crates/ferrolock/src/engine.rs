@@ -23,6 +23,11 @@ pub(crate) use clock::{Clock, Tick};
 use crate::protocol::lock::BadReply;
 use crate::protocol::script::Call;
 
+/// What calls are told after the end of the client.
+pub(crate) const SHUT_DOWN: &str = "the client was shut down";
+/// What calls are told after the end of the runtime that everything of the client lives in.
+pub(crate) const RUNTIME_ENDED: &str = "the runtime that this client was connected in has ended";
+
 /// A boxed future, as the methods of [`Engine`] return it.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 

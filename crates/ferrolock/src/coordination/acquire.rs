@@ -35,7 +35,7 @@ use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
 use super::hold::Hold;
 use super::{Core, Tenure, unpoisoned};
-use crate::engine::{Failure, Tick};
+use crate::engine::{RUNTIME_ENDED, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
@@ -363,23 +363,7 @@ impl Stranded {
 impl Drop for Stranded {
     fn drop(&mut self) {
         if !self.told {
-            self.request.fail(Error::closed(
-                "the runtime that this client was connected in has ended",
-            ));
+            self.request.fail(Error::closed(RUNTIME_ENDED));
         }
-    }
-}
-
-fn unreachable(core: &Core, failure: Option<Failure>, waited: Duration) -> Error {
-    match failure {
-        Some(refused @ (Failure::Refused { .. } | Failure::Closed(_))) => refused.into(),
-        Some(other) => Error::unreachable(format!(
-            "{} did not answer for {waited:.1?}: {other}",
-            core.engine.address()
-        )),
-        None => Error::unreachable(format!(
-            "{} did not answer for {waited:.1?}",
-            core.engine.address()
-        )),
     }
 }

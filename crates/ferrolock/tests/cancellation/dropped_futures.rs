@@ -286,7 +286,8 @@ async fn a_future_dropped_with_a_grant_on_offer_gives_it_back() {
     let guard = world.other.lock("x").lock().await.unwrap();
     let mut waiting = Box::pin(world.client.lock("x").lock());
     assert!(poll_once(waiting.as_mut()).is_pending());
-    sleep(SOON).await;
+    // Whoever does not look at its first attempt is put into the line after a second.
+    sleep(Duration::from_secs(1) + SOON).await;
     guard.unlock().await.unwrap();
     // Offered by now, for a second, and not taken.
     sleep(SOON).await;

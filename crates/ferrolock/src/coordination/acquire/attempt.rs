@@ -10,6 +10,7 @@ use crate::coordination::errands::{Errand, Length};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
+use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::lock::{self, LockKeys, Rest};
 use crate::protocol::script::Value;
@@ -161,19 +162,10 @@ pub(crate) async fn explain(core: &Core, keys: &LockKeys, failure: Failure) -> F
     }
 }
 
-/// Whether somebody who waits for a lock also waits until the server no longer answers so.
+/// Whether somebody who waits for a lock also waits until the server no longer answers so. Not for what somebody must
+/// mend first.
 pub(crate) fn waits_out(code: &str) -> bool {
-    const PASSING: [&str; 8] = [
-        "LOADING",
-        "BUSY",
-        "READONLY",
-        "TRYAGAIN",
-        "CLUSTERDOWN",
-        "MASTERDOWN",
-        "MOVED",
-        "ASK",
-    ];
-    PASSING.contains(&code)
+    refusal_passes(code) && !matches!(code, "NOREPLICAS" | "MISCONF" | "OOM")
 }
 
 impl Tenure {

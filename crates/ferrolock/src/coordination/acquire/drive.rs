@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 use super::attempt::{self, Attempted, attempt};
 use super::driver::{Cause, Driver, Late, Next};
-use super::{Request, enter_with, unreachable};
+use super::{Request, enter_with};
 use crate::coordination::desk::Seat;
 use crate::coordination::hold::Hold;
 use crate::coordination::wakes::NameEar;
 use crate::coordination::{Core, unpoisoned};
-use crate::engine::{Boxed, Clock, Failure, Lane, Subscription, Tick};
+use crate::engine::{Boxed, Clock, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
 use crate::error::Error;
 use crate::figures;
 
@@ -88,7 +88,7 @@ impl DriverTask {
             drop(desk);
             drop(subscription);
             for request in stranded {
-                request.fail(Error::closed("the client was shut down"));
+                request.fail(Error::closed(SHUT_DOWN));
             }
             return None;
         }
@@ -155,7 +155,7 @@ impl DriverTask {
             .or_else(|| self.core.engine.trouble());
         for late in late {
             late.who
-                .fail(unreachable(&self.core, failure.clone(), late.waited));
+                .fail(self.core.no_answer(late.waited, failure.clone()));
         }
     }
 
@@ -291,9 +291,7 @@ impl Drop for DriverTask {
         drop(desk);
         drop(subscription);
         for request in stranded {
-            request.fail(Error::closed(
-                "the runtime that this client was connected in has ended",
-            ));
+            request.fail(Error::closed(RUNTIME_ENDED));
         }
     }
 }

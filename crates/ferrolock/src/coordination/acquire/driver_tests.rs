@@ -267,6 +267,24 @@ fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
 }
 
 #[test]
+fn without_a_subscription_the_pauses_begin_anew_after_a_grant() {
+    let mut driver = driver();
+    let first = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "b", (at(0), None), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.found_busy(at(1), Rest::NoExpiry);
+    assert!(matches!(driver.next(at(1)), Next::Listen));
+    driver.not_listening(at(2));
+    let now = sleeps_until(&mut driver, at(2));
+    attempt(&mut driver, now);
+    driver.granted(now, LEASE, first);
+
+    let until = sleeps_until(&mut driver, now);
+
+    assert!(until.since(now) <= Duration::from_millis(25));
+}
+
+#[test]
 fn who_was_not_there_for_an_offer_comes_back_to_the_front() {
     let mut driver = settled(Rest::NoExpiry);
     driver.join(at(5), "b", (at(5), None), Place::Back, RTT);

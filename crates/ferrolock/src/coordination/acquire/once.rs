@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::attempt::{Attempted, attempt};
 use super::first::Begun;
 use super::reenter::reenter;
-use super::{Request, Stranded, enter_with, unreachable};
+use super::{Request, Stranded, enter_with};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
 use crate::error::{Cause, Error};
@@ -24,7 +24,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
         biased;
         attempted = &mut work => attempted,
         () = core.sleep_until(limit) => {
-            request.fail(unreachable(&core, core.engine.trouble(), core.settings.command_limit));
+            request.fail(core.no_answer(core.settings.command_limit, core.engine.trouble()));
             // A grant may still come, and is given back then.
             work.await
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::driver::LAST_ANSWER;
-use super::{Request, Stranded, unreachable};
+use super::{Request, Stranded};
 use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, Unfinished, settle};
 use crate::coordination::{Tenure, unpoisoned};
@@ -51,7 +51,7 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
         biased;
         () = &mut work => {}
         () = core.sleep_until(limit) => {
-            request.fail(unreachable(core, core.engine.trouble(), core.now().since(begun)));
+            request.fail(core.no_answer(core.now().since(begun), core.engine.trouble()));
             work.await;
         }
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::channels::ListenerId;
 use super::lua::Interpreter;
 use super::server::Server;
-use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription, Tick};
+use crate::engine::{
+    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, SHUT_DOWN, Subscription, Tick,
+};
 use crate::protocol::script::{Call, Value};
 
 /// One client's way to a server inside the process.
@@ -236,5 +238,5 @@ async fn next_poll() {
 }
 
 fn shut_down() -> Failure {
-    Failure::Closed("the client was shut down".to_owned())
+    Failure::Closed(SHUT_DOWN.to_owned())
 }

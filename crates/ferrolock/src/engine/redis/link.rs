@@ -16,8 +16,7 @@ use super::trouble::{Class, Trouble};
 use crate::engine::{Clock, Failure};
 use crate::protocol::script::{Call, Value};
 
-pub(super) const CLOSED: &str = "the client was shut down";
-pub(super) const ENDED: &str = "the runtime that this client was connected in has ended";
+pub(super) use crate::engine::{RUNTIME_ENDED as ENDED, SHUT_DOWN as CLOSED};
 const NO_RUNTIME: &str = "the client needs a tokio runtime to connect in";
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
