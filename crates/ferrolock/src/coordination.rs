@@ -15,6 +15,7 @@ pub(crate) mod desk;
 pub(crate) mod errands;
 pub(crate) mod hold;
 pub(crate) mod keeper;
+pub(crate) mod leaver;
 pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;

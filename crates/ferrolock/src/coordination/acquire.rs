@@ -33,6 +33,7 @@ use self::first::{Begun, First};
 use self::once::attempt_once;
 use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
+use super::desk::Seat;
 use super::hold::Hold;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{RUNTIME_ENDED, Tick};
@@ -67,10 +68,20 @@ pub(crate) struct Request {
 pub(crate) enum Patience {
     /// One attempt.
     None,
-    /// Waits; busy to the end is `None`.
-    Asks,
-    /// Waits; busy to the end is an error.
-    Insists,
+    /// Waits so long; busy to the end is `None`.
+    Asks(Duration),
+    /// Waits so long, or without end; busy to the end is an error.
+    Insists(Option<Duration>),
+}
+
+impl Patience {
+    pub(crate) fn wait(self) -> Option<Duration> {
+        match self {
+            Patience::None => None,
+            Patience::Asks(wait) => Some(wait),
+            Patience::Insists(wait) => wait,
+        }
+    }
 }
 
 impl Request {
@@ -82,7 +93,6 @@ impl Request {
         reentry: Reentry,
         patience: Patience,
         begun: Tick,
-        wait: Option<Duration>,
     ) -> Arc<Self> {
         Arc::new(Self {
             keys,
@@ -92,7 +102,7 @@ impl Request {
             reentry,
             patience,
             begun,
-            deadline: wait.map(|wait| begun.after(wait)),
+            deadline: patience.wait().map(|wait| begun.after(wait)),
             slot: Slot::new(),
             first: Mutex::new(None),
             into: None,
@@ -107,7 +117,7 @@ impl Request {
             terms,
             who: tenure.bearer.who.clone(),
             reentry: Reentry::Enters,
-            patience: Patience::Insists,
+            patience: Patience::Insists(None),
             begun: tenure.core.now(),
             deadline: None,
             slot: Slot::new(),
@@ -134,8 +144,8 @@ impl Request {
             Some(Rest::NoExpiry) | None => None,
         };
         match self.patience {
-            Patience::Insists => self.fail(Error::new(Cause::TimedOut { waited, remaining })),
-            Patience::None | Patience::Asks => self.slot.answer(Answer::Busy),
+            Patience::Insists(_) => self.fail(Error::new(Cause::TimedOut { waited, remaining })),
+            Patience::None | Patience::Asks(_) => self.slot.answer(Answer::Busy),
         }
     }
 }
@@ -271,8 +281,36 @@ fn queue(
         runtime.spawn(attempt_once(core.clone(), stranded, begun));
         return Ok(());
     }
+    let line = join_line(core, desk.seat(&request.keys.lock), request, place, begun);
+    drop(desk);
+    if let Some(begun) = line.given_up {
+        runtime.spawn(first::give_back(begun.attempt));
+    }
+    if !line.driven {
+        let attempt = line.goes_on.map(|(id, begun)| (id, begun.attempt));
+        runtime.spawn(drive(core.clone(), request.keys.lock.clone(), attempt));
+    }
+    Ok(())
+}
+
+/// What is to be done when somebody has joined a line, and the desk is free again.
+struct Joined {
+    /// The driver's task runs already.
+    driven: bool,
+    /// The attempt that the driver begins with.
+    goes_on: Option<(u64, Begun)>,
+    /// An attempt that nobody needs any more.
+    given_up: Option<Begun>,
+}
+
+fn join_line(
+    core: &Arc<Core>,
+    seat: &mut Seat,
+    request: &Arc<Request>,
+    place: Place,
+    begun: Option<Begun>,
+) -> Joined {
     let (now, round_trip) = (core.now(), core.engine.round_trip());
-    let seat = desk.seat(&request.keys.lock);
     if tokio::task::try_id().is_some_and(|task| seat.is_held_in(task))
         && !core.told.waits_for_itself.swap(true, Ordering::Relaxed)
     {
@@ -281,8 +319,7 @@ fn queue(
             "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
         );
     }
-    let releases = seat.releases();
-    let walked_in = seat.first.take();
+    let (releases, walked_in) = (seat.releases(), seat.first.take());
     let driver = seat.driver.get_or_insert_with(|| {
         let mut driver = Driver::new(core.settings.unreachable_after, fastrand::u64(..));
         (0..releases).for_each(|_| driver.release_begins(now));
@@ -305,20 +342,17 @@ fn queue(
     };
     let driven = std::mem::replace(&mut seat.driven, true);
     if driven {
-        seat.tell_driver();
+        // Its task makes attempts of its own.
         given_up = given_up.or(goes_on.take().map(|(_, begun)| begun));
+        seat.tell_driver();
     } else if let Some((_, begun)) = &goes_on {
         driver.sent(begun.sent);
     }
-    drop(desk);
-    if let Some(begun) = given_up {
-        runtime.spawn(first::give_back(begun.attempt));
+    Joined {
+        driven,
+        goes_on,
+        given_up,
     }
-    if !driven {
-        let attempt = goes_on.map(|(id, begun)| (id, begun.attempt));
-        runtime.spawn(drive(core.clone(), request.keys.lock.clone(), attempt));
-    }
-    Ok(())
 }
 
 /// All others of that owner who wait for the name go in with it.

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Tenure;
-use super::release::Leaver;
+use super::leaver::Leaver;
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;

@@ -1,8 +1,8 @@
 //! How holds are given back, and how a tenure's count on the server is brought to what lives here.
 
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::acquire::Request;
@@ -19,57 +19,6 @@ use crate::protocol::script::{Call, Value};
 
 /// An unlock waits this long for a renewal of its hold that is under way. A later one does no harm: its field is dead.
 pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
-
-/// Where an `unlock` waits for its answer.
-#[derive(Debug)]
-pub(crate) struct Leaver {
-    state: Mutex<Leaving>,
-}
-
-#[derive(Debug)]
-enum Leaving {
-    Waiting(Option<Waker>),
-    Answered(Result<u32>),
-    Over,
-}
-
-impl Default for Leaver {
-    fn default() -> Self {
-        Self {
-            state: Mutex::new(Leaving::Waiting(None)),
-        }
-    }
-}
-
-impl Leaver {
-    /// The first answer counts.
-    pub(crate) fn answer(&self, answer: Result<u32>) {
-        let mut state = unpoisoned(&self.state);
-        let Leaving::Waiting(waker) = &mut *state else {
-            return;
-        };
-        let waker = waker.take();
-        *state = Leaving::Answered(answer);
-        drop(state);
-        waker.inspect(Waker::wake_by_ref);
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*unpoisoned(&self.state), Leaving::Waiting(_))
-    }
-
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
-        let mut state = unpoisoned(&self.state);
-        if let Leaving::Waiting(waker) = &mut *state {
-            *waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        match std::mem::replace(&mut *state, Leaving::Over) {
-            Leaving::Answered(answer) => Poll::Ready(answer),
-            Leaving::Waiting(_) | Leaving::Over => Poll::Pending,
-        }
-    }
-}
 
 /// Whether a tenure still owes the server something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -125,7 +125,7 @@ impl<K: Lockable> Lock<K> {
         let lock = self.clone();
         async move {
             let max_wait = lock.options.max_wait;
-            match lock.acquire(Patience::Insists, max_wait).await? {
+            match lock.acquire(Patience::Insists(max_wait)).await? {
                 Some(guard) => Ok(guard),
                 None => Err(Error::lost(LostReason::Removed)),
             }
@@ -141,7 +141,7 @@ impl<K: Lockable> Lock<K> {
     /// As for [`lock`](Lock::lock), except `TimedOut`.
     pub fn try_lock(&self) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
         let lock = self.clone();
-        async move { lock.acquire(Patience::None, None).await }
+        async move { lock.acquire(Patience::None).await }
     }
 
     /// Waits at most this long for the lock. `None`: busy all the while.
@@ -156,7 +156,7 @@ impl<K: Lockable> Lock<K> {
         wait: Duration,
     ) -> impl Future<Output = Result<Option<Guard<K>>>> + Send + use<K> {
         let lock = self.clone();
-        async move { lock.acquire(Patience::Asks, Some(wait)).await }
+        async move { lock.acquire(Patience::Asks(wait)).await }
     }
 
     /// Takes the lock, runs `body` under it, and gives it back. The body is dropped when the lock is lost.
@@ -190,14 +190,14 @@ impl<K: Lockable> Lock<K> {
         }
     }
 
-    async fn acquire(self, patience: Patience, wait: Option<Duration>) -> Result<Option<Guard<K>>> {
+    async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
         let core = &self.alive.core;
         let keys = self.keys.clone()?;
         let terms = core
             .settings
             .terms(&self.options)
             .map_err(|error| error.of(&keys.lock))?;
-        if let Some(wait) = wait {
+        if let Some(wait) = patience.wait() {
             check_wait("a wait", wait).map_err(|error| error.of(&keys.lock))?;
         }
         let owner = self
@@ -215,7 +215,6 @@ impl<K: Lockable> Lock<K> {
             self.options.reentry,
             patience,
             core.now(),
-            wait,
         );
         let hold = acquire(core, request, self.options.cancelled_by.clone()).await?;
         Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))

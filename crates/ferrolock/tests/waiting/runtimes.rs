@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use ferrolock::{Client, Error, ErrorKind};
+use ferrolock::{Client, Error, ErrorKind, Guard, Unlocked};
 use testkit::{Kind, LIMIT, Server};
 use tokio::runtime::Runtime;
 
@@ -28,7 +28,10 @@ async fn in_process_locks_tell_of_the_end_of_their_runtime_too() {
     end(theirs).await;
 
     assert_eq!(closed(waiter).await.kind(), ErrorKind::Closed);
-    newcomers(&client, &held).await;
+    newcomers(&client, &held, ["a", "a"]).await;
+    // A free name needs nothing of that runtime: the caller asks itself.
+    let free = client.lock("b").lock().await.unwrap();
+    assert_eq!(free.unlock().await.unwrap(), Unlocked::Released);
 }
 
 async fn whoever_waits_hears_that_the_runtime_has_ended(kind: Kind) {
@@ -55,7 +58,7 @@ async fn whoever_comes_after_the_end_of_the_runtime_hears_so(kind: Kind) {
     let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
     end(theirs).await;
 
-    newcomers(&client, &held).await;
+    newcomers(&client, &held, ["a", "b", "a", "b"]).await;
 }
 
 type Call<'a> = (
@@ -64,8 +67,8 @@ type Call<'a> = (
 );
 
 /// Every call answers `Closed`, also the second one of each.
-async fn newcomers(client: &Client, held: &ferrolock::Guard) {
-    for name in ["a", "b", "a", "b"] {
+async fn newcomers<const N: usize>(client: &Client, held: &Guard, names: [&str; N]) {
+    for name in names {
         let lock = client.lock(name);
         let calls: [Call<'_>; 7] = [
             ("lock", Box::pin(async { lock.lock().await.err() })),

@@ -1,7 +1,7 @@
 //! The first attempt at a name that nobody here holds or waits for: made by the caller's own future.
 //!
 //! Most locks are free, and this way needs no task, no timer and no line. The attempt is handed over to those who go on
-//! with it when it was not simply granted, when somebody else here comes for the name, and when the caller has not
+//! with it when it was not granted, when somebody else here comes for the name, and when the caller has not
 //! polled for a while: what is granted to a future that sleeps must not stay taken.
 
 use std::fmt;
@@ -166,7 +166,7 @@ fn hand_over(
             let stranded = Stranded::new(request.clone());
             runtime.spawn(attempt_once(core.clone(), stranded, Some(begun)));
         }),
-        Patience::Asks | Patience::Insists => queue(core, request, Place::Front, Some(begun)),
+        Patience::Asks(_) | Patience::Insists(_) => queue(core, request, Place::Front, Some(begun)),
     };
     if let Err(error) = handed {
         request.fail(error);
