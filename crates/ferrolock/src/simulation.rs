@@ -85,7 +85,10 @@ async fn worker(world: Arc<World>, client: Client, seed: u64) {
         if random.u8(..4) == 0 {
             lock = lock.lease(Duration::from_millis(300 + random.u64(..1000)));
         }
-        let got = match random.u8(..3) {
+        let got = match random.u8(..4) {
+            3 => in_time("lock", kept(&mut random, lock.max_wait(LEASE).lock()))
+                .await
+                .map(Some),
             0 => in_time("try_lock", lock.try_lock()).await,
             1 => {
                 let wait = Duration::from_millis(random.u64(..2000));
@@ -108,7 +111,12 @@ async fn worker(world: Arc<World>, client: Client, seed: u64) {
             Ok(Some(guard)) => world.enter(name, guard),
             Ok(None) => continue,
             Err(error) => {
-                let kinds = [ErrorKind::Unreachable, ErrorKind::Lost, ErrorKind::Refused];
+                let kinds = [
+                    ErrorKind::Unreachable,
+                    ErrorKind::Lost,
+                    ErrorKind::Refused,
+                    ErrorKind::TimedOut,
+                ];
                 assert!(
                     kinds.contains(&error.kind()),
                     "seed {}: {error}",
@@ -139,8 +147,9 @@ async fn work(world: &World, random: &mut fastrand::Rng, name: &'static str, gua
         let Some(guard) = world.leave(guard) else {
             continue;
         };
-        match random.u8(..3) {
+        match random.u8(..4) {
             0 => drop(guard),
+            3 => drop(in_time("unlock", kept(random, guard.unlock())).await),
             1 => drop(in_time("unlock", guard.unlock()).await),
             _ => drop(testkit::drop_after_polls(1, guard.unlock()).await),
         }
@@ -182,11 +191,28 @@ async fn life(seed: u64, per_mille: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn two_never_hold_at_once_and_nothing_is_left_whatever_the_network_does() {
-    for seed in 0..8 {
+    for seed in seeds() {
         for per_mille in [0, 60, 250] {
             life(seed, per_mille).await;
         }
     }
+}
+
+/// Eight, or as many as `FERROLOCK_SEEDS` says: `200`, or `200..400`.
+fn seeds() -> std::ops::Range<u64> {
+    let wanted = std::env::var("FERROLOCK_SEEDS").unwrap_or_else(|_| "8".to_owned());
+    let (from, to) = wanted.split_once("..").unwrap_or(("0", &wanted));
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Polls a future once and leaves it alone for a while.
+async fn kept<F: Future>(random: &mut fastrand::Rng, future: F) -> F::Output {
+    let mut future = Box::pin(future);
+    if let std::task::Poll::Ready(output) = testkit::poll_once(future.as_mut()) {
+        return output;
+    }
+    tokio::time::sleep(Duration::from_millis(random.u64(..4000))).await;
+    future.await
 }
 
 /// Nothing takes a minute: every call has a limit.
