@@ -1,9 +1,10 @@
 //! Which servers there are, and where their programs lie.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Mutex, PoisonError};
 
 /// A make of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,24 +17,34 @@ pub enum Kind {
 
 /// The servers that tests can run on here.
 ///
-/// A missing one is named on the standard error output, once and past the capture of test output. It
-/// panics where nothing may be skipped: with `CI=true` or `FERROLOCK_REQUIRE_SERVERS=1`.
+/// Each test that does without one is named on the standard error output, past the capture of test output. It
+/// panics where nothing may be left out: with `CI=true` or `FERROLOCK_REQUIRE_SERVERS=1`.
 #[track_caller]
 pub fn servers() -> Vec<Kind> {
-    static SAID: Once = Once::new();
-    let (present, missing): (Vec<_>, Vec<_>) = Kind::ALL
+    Kind::ALL
         .into_iter()
-        .partition(|kind| kind.available().is_some());
-    let complaint: String = missing.into_iter().map(Kind::missing).collect();
-    assert!(
-        complaint.is_empty() || !is_required(|name| env::var(name).ok()),
-        "{complaint}"
-    );
-    SAID.call_once(|| {
+        .filter(|kind| kind.is_here())
+        .collect()
+}
+
+/// Names the running test as not run `how` (on what, or without what), and once what to do about it.
+///
+/// On the standard error output, past the capture of test output. Panics where nothing may be left out.
+#[track_caller]
+pub fn left_out(how: &str, remedy: &str) {
+    static NAMED: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+    assert!(!is_required(|name| env::var(name).ok()), "{remedy}");
+    // The harness gives each test a thread with the test's name.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test").to_owned();
+    let line = format!("NOT RUN {how}: {test}\n");
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = named.iter().all(|(known, _)| known != how);
+    if named.insert((how.to_owned(), test)) {
+        let remedy = if is_first { remedy } else { "" };
         // The macros' output is captured and not shown when the test passes.
-        let _ = std::io::stderr().write_all(complaint.as_bytes());
-    });
-    present
+        let _ = std::io::stderr().write_all(format!("{remedy}{line}").as_bytes());
+    }
 }
 
 impl Kind {
@@ -47,12 +58,26 @@ impl Kind {
         }
     }
 
+    /// Whether tests can run on it here; if not, that is said, or panics, as [`servers`] does.
+    #[track_caller]
+    pub fn is_here(self) -> bool {
+        let here = self.available().is_some();
+        if !here {
+            left_out(&format!("on {}", self.name()), &self.missing());
+        }
+        here
+    }
+
     /// The server's program, if it is on this machine.
     ///
     /// Looked for in the environment (`FERROLOCK_REDIS_SERVER`, `FERROLOCK_VALKEY_SERVER`), then, Valkey only,
-    /// in the workspace's `.servers`, then on the `PATH`. Panics when the environment names no file.
+    /// in the workspace's `.servers`, then on the `PATH`. Panics when the environment names no file. With
+    /// `FERROLOCK_NO_SERVERS=1` none is looked for.
     #[track_caller]
     pub fn available(self) -> Option<PathBuf> {
+        if env::var("FERROLOCK_NO_SERVERS").is_ok_and(|told| told == "1") {
+            return None;
+        }
         let variable = self.variable();
         let named = env::var_os(variable).filter(|path| !path.is_empty());
         if let Some(named) = named.map(PathBuf::from) {
@@ -83,12 +108,12 @@ impl Kind {
             Self::Redis => "install `redis-server` or name it in FERROLOCK_REDIS_SERVER",
             Self::Valkey => "`cargo xtask test` fetches it",
         };
-        format!("NOT RUN on {}: no server found; {remedy}\n", self.name())
+        format!("no {} server found: {remedy}\n", self.name())
     }
 }
 
 fn is_required(variable: impl Fn(&str) -> Option<String>) -> bool {
-    variable("CI").as_deref() == Some("true")
+    matches!(variable("CI").as_deref(), Some("true" | "1"))
         || variable("FERROLOCK_REQUIRE_SERVERS").as_deref() == Some("1")
 }
 
@@ -110,6 +135,7 @@ mod tests {
         };
 
         assert!(is_required(given("CI", "true")));
+        assert!(is_required(given("CI", "1")));
         assert!(is_required(given("FERROLOCK_REQUIRE_SERVERS", "1")));
         assert!(!is_required(given("FERROLOCK_REQUIRE_SERVERS", "0")));
         assert!(!is_required(|_| None));
@@ -126,7 +152,7 @@ mod tests {
     fn the_complaint_names_the_server_and_the_remedy() {
         assert_eq!(
             Kind::Valkey.missing(),
-            "NOT RUN on valkey: no server found; `cargo xtask test` fetches it\n"
+            "no valkey server found: `cargo xtask test` fetches it\n"
         );
     }
 }

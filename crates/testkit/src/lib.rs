@@ -36,7 +36,7 @@ pub use certificates::Certificates;
 pub use connection::{Address, Connection};
 pub use counter::Counter;
 pub use keyspace::{Entry, Value};
-pub use kind::{Kind, servers};
+pub use kind::{Kind, left_out, servers};
 pub use monitor::Monitor;
 pub use polling::{DropOutcome, drop_after_polls, poll_once};
 pub use proxy::Proxy;

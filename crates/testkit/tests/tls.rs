@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 
 use std::sync::Arc;
-use testkit::{Address, Certificates, Connection, Kind, Server, servers};
+use testkit::{Address, Certificates, Connection, Kind, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 #[tokio::test]
 async fn a_client_that_trusts_the_authority_is_answered() {
-    if !servers().contains(&Kind::Redis) {
+    if !Kind::Redis.is_here() {
         return;
     }
     let server = Server::builder(Kind::Redis).tls().start();
@@ -26,7 +26,7 @@ async fn a_client_that_trusts_the_authority_is_answered() {
 
 #[tokio::test]
 async fn a_client_that_trusts_another_authority_turns_away() {
-    if !servers().contains(&Kind::Redis) {
+    if !Kind::Redis.is_here() {
         return;
     }
     let server = Server::builder(Kind::Redis).tls().start();
@@ -38,7 +38,7 @@ async fn a_client_that_trusts_another_authority_turns_away() {
 
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_takes_the_clients() {
-    if !servers().contains(&Kind::Redis) {
+    if !Kind::Redis.is_here() {
         return;
     }
     let server = Server::builder(Kind::Redis)
@@ -60,7 +60,7 @@ async fn a_server_that_asks_for_a_certificate_takes_the_clients() {
 
 #[test]
 fn plain_text_is_refused_on_the_port_and_the_tests_still_look_in() {
-    if !servers().contains(&Kind::Redis) {
+    if !Kind::Redis.is_here() {
         return;
     }
     let server = Server::builder(Kind::Redis).tls().start();

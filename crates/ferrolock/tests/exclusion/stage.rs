@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ferrolock::{Client, ClientBuilder, Remaining};
-use testkit::{Kind, Server, Value, servers};
+use testkit::{Kind, Server, Value};
 
 /// Runs each story on every engine.
 macro_rules! stories {
@@ -102,7 +102,7 @@ impl Stage {
 
     /// `None` if that server is not here, which has been said then.
     pub(crate) fn on(kind: Kind) -> Option<Self> {
-        let here = servers().contains(&kind);
+        let here = kind.is_here();
         here.then(|| Self::Server(Box::new(Server::start(kind))))
     }
 

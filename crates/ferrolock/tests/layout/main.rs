@@ -18,8 +18,16 @@ mod journal;
 mod player;
 mod refusals;
 mod secrets;
+#[cfg(feature = "tls")]
+mod tls;
 mod ways_in;
 mod wrong_type;
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn tls() {
+    testkit::left_out("without the feature `tls`", "build with `--all-features`\n");
+}
 
 use ferrolock::Client;
 use testkit::{Server, servers};

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use ferrolock::{Client, Error, ErrorKind, Tls};
+use ferrolock::{Client, Error, ErrorKind};
 use testkit::{Server, servers};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -111,6 +111,7 @@ fn a_password_is_in_no_error_no_log_line_and_no_debug_output() {
         });
     }
     runtime().block_on(nobody_is_there());
+    #[cfg(feature = "tls")]
     private_keys();
     let log = log.lock().unwrap();
     assert!(log.contains("ferrolock"), "nothing was captured: {log}");
@@ -195,8 +196,11 @@ async fn nobody_is_there() {
     }
 }
 
+#[cfg(feature = "tls")]
 fn private_keys() {
-    let tls = Tls::new().client_pem(PASSWORD, PASSWORD).ca_pem(PASSWORD);
+    let tls = ferrolock::Tls::new()
+        .client_pem(PASSWORD, PASSWORD)
+        .ca_pem(PASSWORD);
     clean_debug(&tls);
     clean_debug(&Client::builder().url("rediss://host").tls(tls));
 }

@@ -36,3 +36,12 @@ mod silence;
 mod subscriptions;
 mod support;
 mod wakes;
+
+#[cfg(not(feature = "metrics"))]
+#[test]
+fn handoffs() {
+    testkit::left_out(
+        "without the feature `metrics`",
+        "build with `--all-features`\n",
+    );
+}

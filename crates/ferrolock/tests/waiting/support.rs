@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard};
-use testkit::{Kind, Server, eventually_async, servers};
+use testkit::{Kind, Server, eventually_async};
 
 /// Some tests measure what other tests' load would spoil.
 static QUIET: RwLock<()> = RwLock::new(());
@@ -23,7 +23,7 @@ pub(crate) fn alone<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) 
 }
 
 fn on<F: Future<Output = ()>>(kind: Kind, body: impl FnOnce(Kind) -> F) {
-    if !servers().contains(&kind) {
+    if !kind.is_here() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -39,7 +39,7 @@ pub(crate) async fn connect(server: &Server) -> Client {
     Client::connect(server.url()).await.unwrap()
 }
 
-pub(crate) fn ms(millis: u64) -> Duration {
+pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -54,13 +54,15 @@ pub(crate) fn waits(client: &Client, name: &str) -> tokio::task::JoinHandle<Guar
     tokio::spawn(async move { lock.await.unwrap() })
 }
 
+/// How many scripts were called since the start or the last reset.
+pub(crate) fn attempts(server: &Server) -> u64 {
+    let stats = server.commandstats();
+    let calls = |name: &str| stats.get(name).copied().unwrap_or_default();
+    calls("evalsha") + calls("eval")
+}
+
 /// Until somebody who waits has subscribed, and its attempt after that is answered too.
 pub(crate) async fn settled(server: &Server, name: &str) {
-    let attempts = || {
-        let stats = server.commandstats();
-        stats.get("evalsha").copied().unwrap_or_default()
-            + stats.get("eval").copied().unwrap_or_default()
-    };
     let mut connection = server.connect();
     let channel = channel(name);
     eventually_async(testkit::LIMIT, "somebody has subscribed", async || {
@@ -68,10 +70,10 @@ pub(crate) async fn settled(server: &Server, name: &str) {
         counts.last() == Some(&testkit::Reply::Int(1))
     })
     .await;
-    let mut before = attempts();
+    let mut before = attempts(server);
     eventually_async(testkit::LIMIT, "the waiter rests", async || {
         tokio::time::sleep(ms(20)).await;
-        let now = attempts();
+        let now = attempts(server);
         std::mem::replace(&mut before, now) == now
     })
     .await;
