@@ -1,7 +1,7 @@
 //! One owner enters and leaves from two tasks while the connections are cut at random.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferrolock::{Client, ErrorKind, Guard, Owner};
@@ -17,8 +17,11 @@ server_stories!(
 /// Entries in all, by two tasks, with a quiet point after each hundred of both together.
 const ENTRIES: u64 = 10_000;
 const QUIET_POINTS: u64 = 100;
-/// A cut in so many entries. Connections that live less than a second are made again with pauses that grow to two.
-const CUT_EVERY: u64 = 800;
+/// From cut to cut so many entries, and up to half as many more. With the pauses in between, most connections live long
+/// enough to be made again at once after their end: after short lives the client waits up to two seconds.
+const CUT_AFTER: u64 = 100;
+/// Milliseconds after an entry.
+const PAUSE_MAX: u64 = 6;
 
 /// Small, repeatable, and told when the story fails.
 #[derive(Debug)]
@@ -38,6 +41,12 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
     eprintln!("seed {seed}");
     let proxy = Arc::new(Proxy::start(server.address()));
     let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
+    let shears = Arc::new(Mutex::new(Shears {
+        proxy: proxy.clone(),
+        dice: Dice(seed),
+        left: CUT_AFTER,
+        cuts: 0,
+    }));
     let owner = Owner::new();
     let live: [Arc<AtomicU64>; 2] = Default::default();
     let barrier = Arc::new(Barrier::new(3));
@@ -45,7 +54,7 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
         .map(|task| {
             let worker = Worker {
                 client: client.clone(),
-                proxy: proxy.clone(),
+                shears: shears.clone(),
                 owner: owner.clone(),
                 live: live[task].clone(),
                 dice: Dice(seed + 1 + task as u64),
@@ -68,11 +77,13 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
     for task in tasks {
         task.await.unwrap();
     }
+    let cuts = shears.lock().unwrap().cuts;
     eprintln!(
-        "{ENTRIES} entries in {:?}, {} connections made",
+        "{ENTRIES} entries in {:?}, {cuts} cuts, {} connections made",
         begun.elapsed(),
         proxy.accepted()
     );
+    assert!(proxy.accepted() > cuts, "each cut hit a connection");
     tokio::task::block_in_place(|| {
         eventually(LIMIT, "nothing is left", || server.keys().is_empty());
     });
@@ -108,23 +119,44 @@ fn count(server: &Server) -> u64 {
     dump.iter().map(|entry| count(&entry.value)).sum()
 }
 
-/// Cuts in a moment: now and then, something is on its way then.
-fn cut_soon(proxy: &Arc<Proxy>, dice: &mut Dice) {
-    let (proxy, how) = (proxy.clone(), dice.throw(3));
-    let moment = Duration::from_micros(dice.throw(500));
-    tokio::spawn(async move {
-        tokio::time::sleep(moment).await;
-        match how {
-            0 => proxy.cut(),
-            1 => proxy.drop_next_reply_and_cut(),
-            _ => drop(proxy.cut_matching(|sent| sent.windows(7).any(|word| word == b"EVALSHA"))),
+/// Cuts every now and then.
+#[derive(Debug)]
+struct Shears {
+    proxy: Arc<Proxy>,
+    dice: Dice,
+    left: u64,
+    cuts: u64,
+}
+
+impl Shears {
+    fn an_entry_begins(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = CUT_AFTER + self.dice.throw(CUT_AFTER / 2);
+            self.cuts += 1;
+            self.cut_soon();
         }
-    });
+    }
+
+    /// In a moment: often something is on its way then.
+    fn cut_soon(&mut self) {
+        let (proxy, how) = (self.proxy.clone(), self.dice.throw(3));
+        let moment = Duration::from_micros(self.dice.throw(500));
+        tokio::spawn(async move {
+            tokio::time::sleep(moment).await;
+            let commands = |sent: &[u8]| sent.windows(7).any(|word| word == b"EVALSHA");
+            match how {
+                0 => proxy.cut(),
+                1 => proxy.drop_next_reply_and_cut(),
+                _ => drop(proxy.cut_matching(commands)),
+            }
+        });
+    }
 }
 
 struct Worker {
     client: Client,
-    proxy: Arc<Proxy>,
+    shears: Arc<Mutex<Shears>>,
     owner: Owner,
     live: Arc<AtomicU64>,
     dice: Dice,
@@ -135,10 +167,10 @@ impl Worker {
     async fn work(mut self, barrier: Arc<Barrier>) {
         for point in 0..QUIET_POINTS {
             for _ in 0..ENTRIES / QUIET_POINTS / 2 {
-                if self.dice.throw(CUT_EVERY) == 0 {
-                    cut_soon(&self.proxy, &mut self.dice);
-                }
+                self.shears.lock().unwrap().an_entry_begins();
                 self.enter().await;
+                let pause = Duration::from_millis(self.dice.throw(PAUSE_MAX + 1));
+                tokio::time::sleep(pause).await;
                 while self.held.len() > 3 || (!self.held.is_empty() && self.dice.throw(2) == 0) {
                     self.leave().await;
                 }
