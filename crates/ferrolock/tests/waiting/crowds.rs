@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Kind, LIMIT, Server, eventually_async};
+use ferrolock::Client;
+use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 use tokio::task::JoinSet;
 
-use crate::support::{connect, ms, settled, took};
+use crate::support::{attempts, connect, ms, settled, took};
 
 on_each_server!(
     fifty_waiters_cost_at_most_two_commands_a_second,
     ten_thousand_names_are_waited_for_over_one_connection,
+    ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_their_connections_death,
 );
 
 /// What clients sent since the last reset, scripts' own calls and this test's questions left out.
@@ -101,6 +103,66 @@ async fn ten_thousand_names_are_waited_for_over_one_connection(kind: Kind) {
         ms(10_000),
     );
     assert_eq!(server.keys(), Vec::<String>::new());
+}
+
+/// Every attempt is under way for two delays at least. So more than 64 in flight would reach the server within that time.
+async fn ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_their_connections_death(
+    kind: Kind,
+) {
+    const NAMES: usize = 10_000;
+    const DELAY: Duration = ms(10);
+    let server = Server::start(kind);
+    let proxy = Proxy::start(server.address());
+    let us = Client::connect(proxy.url()).await.unwrap();
+    let mut control = server.connect();
+    take_all(&mut control, NAMES);
+    let mut waiting = JoinSet::new();
+    for name in 0..NAMES {
+        waiting.spawn(us.lock(format!("n{name}")).lock());
+    }
+    eventually_async(LIMIT, "all have subscribed", async || {
+        control.command(&["PUBSUB", "CHANNELS"]).list().len() == NAMES
+    })
+    .await;
+    proxy.delay(DELAY);
+    // What was under way without the delay is over.
+    tokio::time::sleep(ms(1000)).await;
+    let monitor = server.monitor();
+    control.command(&["CONFIG", "RESETSTAT"]);
+
+    control.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+
+    eventually_async(LIMIT, "all have asked again", async || {
+        attempts(&server) >= NAMES as u64
+    })
+    .await;
+    let came = came(&monitor.lines());
+    let most = most_within(&came, DELAY * 2);
+    eprintln!(
+        "{}: {} attempts, at most {most} in flight",
+        kind.name(),
+        came.len()
+    );
+    assert!(most <= 64, "{most}");
+    assert!(most > 32, "the limit was not even approached: {most}");
+}
+
+/// When attempts reached the server, by its clock.
+fn came(lines: &[String]) -> Vec<Duration> {
+    let attempts = lines.iter().filter(|line| line.contains("] \"EVALSHA\""));
+    let stamp = |line: &String| line.split(' ').next().unwrap().parse().unwrap();
+    attempts.map(stamp).map(Duration::from_secs_f64).collect()
+}
+
+/// The most that came within any span of that time.
+fn most_within(came: &[Duration], time: Duration) -> usize {
+    let from = |first: usize| {
+        came[first..]
+            .iter()
+            .take_while(|later| **later < came[first] + time)
+            .count()
+    };
+    (0..came.len()).map(from).max().unwrap_or_default()
 }
 
 /// Somebody else holds every name, for an hour.

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ferrolock::Client;
-use testkit::{Kind, Proxy, Server};
+use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 
-use crate::support::{connect, ms, settled, took, waits};
+use crate::support::{attempts, connect, ms, settled, took, waits};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -16,6 +16,7 @@ on_each_server!(
     a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it,
     a_waiter_gets_the_lock_although_the_message_was_lost,
     a_waiter_gets_a_lock_that_was_deleted_by_hand,
+    a_waiter_that_has_settled_gets_a_lock_that_was_deleted_by_hand,
 );
 
 async fn a_waiter_gets_the_lock_after_a_release(kind: Kind) {
@@ -121,4 +122,24 @@ async fn a_waiter_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
 
     assert!(waiter.await.unwrap().is_held());
     took("after a DEL, fresh", kind, begun, ms(2000));
+}
+
+/// The pauses between its polls double from a second on; after the fourth they are as long as they get.
+async fn a_waiter_that_has_settled_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
+    let server = Server::start(kind);
+    let (us, them) = (connect(&server).await, connect(&server).await);
+    std::mem::forget(them.lock("a").lease(HOUR).lock().await.unwrap());
+    let waiter = waits(&us, "a");
+    settled(&server, "a").await;
+    let before = attempts(&server);
+    eventually_async(LIMIT, "the fourth poll", async || {
+        attempts(&server) >= before + 4
+    })
+    .await;
+    let begun = Instant::now();
+
+    server.command(&["DEL", "a"]);
+
+    assert!(waiter.await.unwrap().is_held());
+    took("after a DEL, settled", kind, begun, ms(10_000));
 }
