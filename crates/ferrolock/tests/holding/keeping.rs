@@ -5,7 +5,7 @@ use std::time::Instant;
 use ferrolock::{ErrorKind, HoldState, LostReason, Unlocked};
 use testkit::{Kind, LIMIT, Server, eventually_async};
 
-use crate::support::{Renewals, client, is_release, ms, rest, runtime};
+use crate::support::{INTERVAL, LEASE, Renewals, client, is_release, ms, rest, runtime};
 
 on_each_server!(
     a_lock_held_for_three_leases_stays_held,
@@ -21,16 +21,15 @@ on_each_server!(
 async fn a_lock_held_for_three_leases_stays_held(kind: Kind) {
     let server = Server::start(kind);
     let (client, other) = (client(&server).await, client(&server).await);
-    let lease = ms(600);
     let guard = client
         .lock("kept")
-        .watchdog_lease(lease)
+        .watchdog_lease(LEASE)
         .lock()
         .await
         .unwrap();
 
     for _ in 0..6 {
-        tokio::time::sleep(lease / 2).await;
+        tokio::time::sleep(LEASE / 2).await;
         assert!(other.lock("kept").try_lock().await.unwrap().is_none());
         assert!(guard.is_held());
     }
@@ -47,10 +46,10 @@ async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(kind:
             .build()
             .unwrap();
         runtime.block_on(async {
-            let lock = client(&server).await.lock("kept").watchdog_lease(ms(600));
+            let lock = client(&server).await.lock("kept").watchdog_lease(LEASE);
             let guard = lock.lock().await.unwrap();
 
-            compute(ms(600) * 3);
+            compute(LEASE * 3);
 
             assert_eq!(guard.state(), HoldState::Held);
             assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
@@ -69,10 +68,10 @@ async fn a_holder_that_computes_on_every_worker_keeps_its_lock(kind: Kind) {
         let lock = busy
             .block_on(client(&server))
             .lock("kept")
-            .watchdog_lease(ms(600));
+            .watchdog_lease(LEASE);
         let guard = busy.block_on(lock.lock()).unwrap();
         let workers: Vec<_> = (0..2)
-            .map(|_| busy.spawn(async { compute(ms(600) * 3) }))
+            .map(|_| busy.spawn(async { compute(LEASE * 3) }))
             .collect();
 
         compute_is_over(&busy, workers);
@@ -101,12 +100,11 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     let server = Server::start(kind);
     let client = client(&server).await;
     let renewals = Renewals::of(&server);
-    let lease = ms(400);
-    let lock = |name: &str| client.lock(name).watchdog_lease(lease);
+    let lock = |name: &str| client.lock(name).watchdog_lease(LEASE);
 
     let unlocked = lock("unlocked").lock().await.unwrap();
     let dropped = lock("dropped").lock().await.unwrap();
-    let capped = lock("capped").max_hold(lease).lock().await.unwrap();
+    let capped = lock("capped").max_hold(LEASE).lock().await.unwrap();
     let panicking = lock("panicked");
     let (panic, told) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(async move {
@@ -124,8 +122,8 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     assert_eq!(capped.lost().await, LostReason::MaxHold);
     let at_the_cap = renewals.count("capped");
 
-    // Long enough for several renewals, had anything been left.
-    tokio::time::sleep(lease * 2).await;
+    // Long enough for some renewals, had anything been left.
+    tokio::time::sleep(INTERVAL * 3).await;
 
     let lines = renewals.lines();
     for name in ["unlocked", "dropped", "panicked"] {
@@ -149,11 +147,11 @@ async fn releases_in_the_midst_of_renewals_are_not_followed_by_one(kind: Kind) {
     let renewals = Renewals::of(&server);
     let holders: Vec<_> = (0..120)
         .map(|n| {
-            let lock = client.lock(format!("n{n}")).watchdog_lease(ms(600));
+            let lock = client.lock(format!("n{n}")).watchdog_lease(LEASE);
             tokio::spawn(async move {
                 let guard = lock.lock().await.unwrap();
-                // Spread over the time in which renewals are due, 180 to 200 ms after the acquire and again later.
-                tokio::time::sleep(ms(170) + ms(n)).await;
+                // Spread over the time in which renewals are due: a little less than the interval after the acquire.
+                tokio::time::sleep(INTERVAL * 85 / 100 + ms(2 * n)).await;
                 if n % 2 == 0 {
                     guard.unlock().await.unwrap();
                 }
@@ -164,7 +162,7 @@ async fn releases_in_the_midst_of_renewals_are_not_followed_by_one(kind: Kind) {
         holder.await.unwrap();
     }
     eventually_async(LIMIT, "all are released", async || server.keys().is_empty()).await;
-    tokio::time::sleep(ms(300)).await;
+    tokio::time::sleep(INTERVAL).await;
 
     let lines = renewals.lines();
     let mut renewed = 0;
@@ -206,11 +204,11 @@ async fn with_max_hold_the_key_is_gone_within_the_margin_after_the_cap(kind: Kin
     let server = Server::start(kind);
     let client = client(&server).await;
     let renewals = Renewals::of(&server);
-    let margin = ms(50);
+    let margin = LEASE / 20;
     let guard = client
         .lock("capped")
-        .watchdog_lease(ms(600))
-        .max_hold(ms(900))
+        .watchdog_lease(LEASE)
+        .max_hold(INTERVAL * 4)
         .lock()
         .await
         .unwrap();

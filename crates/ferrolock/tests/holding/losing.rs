@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason};
 use testkit::{Kind, Proxy, Server, poll_once};
 
-use crate::support::{Renewals, client, expiry, ms, rest, wall};
+use crate::support::{INTERVAL, LEASE, Renewals, client, expiry, ms, rest, wall};
 
 on_each_server!(
     a_stopped_server_is_noticed_before_the_lease_ends,
@@ -17,13 +17,13 @@ on_each_server!(
 );
 
 /// Wide, so that half of it is more than a busy machine takes to wake a thread.
-const MARGIN: Duration = ms(600);
-const LEASE: Duration = ms(2000);
+const MARGIN: Duration = ms(2000);
+const LONG: Duration = ms(5000);
 
 async fn hold(url: &str) -> (Client, Guard) {
     let client = Client::builder()
         .url(url)
-        .watchdog_lease(LEASE)
+        .watchdog_lease(LONG)
         .safety_margin(MARGIN)
         .connect()
         .await
@@ -87,9 +87,6 @@ async fn lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
     assert_eq!(guard.lost().await, LostReason::Expired);
 }
 
-const SHORT: Duration = ms(600);
-const INTERVAL: Duration = ms(200);
-
 /// Told within the interval and a round trip; a busy machine gets ten times that.
 async fn told(kind: Kind, what: &str, guard: &Guard, since: Instant) -> LostReason {
     let reason = guard.lost().await;
@@ -103,7 +100,7 @@ async fn told(kind: Kind, what: &str, guard: &Guard, since: Instant) -> LostReas
 async fn removal_and_take_over_are_told_within_a_renewal_interval(kind: Kind) {
     let server = Server::start(kind);
     let client = client(&server).await;
-    let lock = |name: &str| client.lock(name).watchdog_lease(SHORT).lock();
+    let lock = |name: &str| client.lock(name).watchdog_lease(LEASE).lock();
     let (deleted, forced, taken) =
         tokio::try_join!(lock("deleted"), lock("forced"), lock("taken")).unwrap();
     Renewals::of(&server).next("taken").await;
@@ -146,7 +143,7 @@ async fn a_flushed_server_is_noticed_within_a_renewal_interval(kind: Kind) {
     let guard = client(&server)
         .await
         .lock("held")
-        .watchdog_lease(SHORT)
+        .watchdog_lease(LEASE)
         .lock()
         .await
         .unwrap();

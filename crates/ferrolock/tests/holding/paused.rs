@@ -14,8 +14,8 @@ use testkit::{Kind, LIMIT, Server, eventually, poll_once};
 
 use crate::support::{ms, rest};
 
-const LEASE: Duration = ms(300);
-const ROUNDS: usize = 3;
+const LEASE: Duration = ms(1000);
+const ROUNDS: usize = 2;
 
 on_each_server!(a_process_stopped_past_its_deadline_finds_its_lock_lost);
 

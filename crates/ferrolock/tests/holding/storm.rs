@@ -5,23 +5,14 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, Guard, HoldState, Unlocked};
 use testkit::{Kind, Server};
 
-use crate::support::{ms, on};
+use crate::support::ms;
 
 const STORM: Duration = Duration::from_secs(30);
 const EVERY: Duration = ms(50);
 
-#[test]
-fn no_false_alarm_while_all_connections_are_killed_every_50_ms_for_30_s() {
-    let storms: Vec<_> = testkit::servers()
-        .into_iter()
-        .map(|kind| std::thread::spawn(move || on(kind, storm)))
-        .collect();
-    for storm in storms {
-        storm.join().unwrap();
-    }
-}
+on_each_server!(no_false_alarm_while_all_connections_are_killed_every_50_ms_for_30_s);
 
-async fn storm(kind: Kind) {
+async fn no_false_alarm_while_all_connections_are_killed_every_50_ms_for_30_s(kind: Kind) {
     let server = Server::start(kind);
     let client = Client::connect(server.url()).await.unwrap();
     let mut guards: Vec<Guard> = Vec::new();

@@ -1,76 +1,30 @@
 //! What these tests share: one test per server, and a look at the renewals a server gets.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferrolock::Client;
-use testkit::{Kind, LIMIT, Monitor, Reply, Server, eventually_async};
+use testkit::{Kind, LIMIT, Monitor, Reply, Server, eventually_async, servers};
 
-/// Makes a test per server of each function `async fn name(kind: Kind)`.
+/// Makes a test of each function `async fn name(kind: Kind)`.
 macro_rules! on_each_server {
     ($($name:ident),+ $(,)?) => {
-        mod redis {
-            $(#[test] fn $name() { $crate::support::on(testkit::Kind::Redis, super::$name); })+
-        }
-        mod valkey {
-            $(#[test] fn $name() { $crate::support::on(testkit::Kind::Valkey, super::$name); })+
+        mod on_each_server {
+            $(#[test] fn $name() { $crate::support::on_each_server(super::$name); })+
         }
     };
 }
 
-/// A machine that stands still for longer makes short leases end, rightly.
-const STALL: Duration = ms(100);
-const TRIES: usize = 8;
+/// The lease of holds that are to be kept: it ends only if this machine stands still for more than a second.
+pub const LEASE: Duration = ms(2400);
+pub const INTERVAL: Duration = ms(800);
 
-/// Runs a test on that server, if it is here; `servers` names it if it is not.
-///
-/// The leases here are short and real. A failure counts if this machine kept time meanwhile; if it stood still, the
-/// test runs once more.
-pub fn on(kind: Kind, test: impl AsyncFn(Kind)) {
-    if !testkit::servers().contains(&kind) {
-        return;
-    }
-    for attempt in 1..=TRIES {
-        let stalls = Stalls::watch();
-        let told = AssertUnwindSafe(|| runtime(2).block_on(test(kind)));
-        let Err(failure) = std::panic::catch_unwind(told) else {
-            return;
-        };
-        let stall = stalls.longest();
-        if stall < STALL || attempt == TRIES {
-            std::panic::resume_unwind(failure);
+/// Runs a test on the servers that are here, side by side: it sleeps most of its time.
+pub fn on_each_server(test: impl AsyncFn(Kind) + Send + Copy) {
+    std::thread::scope(|scope| {
+        for kind in servers() {
+            scope.spawn(move || runtime(2).block_on(test(kind)));
         }
-        eprintln!("{kind:?}: this machine stood still for {stall:?} meanwhile; once more");
-    }
-}
-
-/// Sees how long a thread that only sleeps for a moment does not run.
-struct Stalls {
-    longest: Arc<AtomicU64>,
-}
-
-impl Stalls {
-    fn watch() -> Self {
-        let longest = Arc::new(AtomicU64::new(0));
-        let seen = Arc::downgrade(&longest);
-        std::thread::spawn(move || {
-            let mut last = Instant::now();
-            while let Some(longest) = seen.upgrade() {
-                let gap = u64::try_from(last.elapsed().as_millis()).unwrap();
-                longest.fetch_max(gap, Ordering::Relaxed);
-                last = Instant::now();
-                drop(longest);
-                std::thread::sleep(ms(2));
-            }
-        });
-        Self { longest }
-    }
-
-    fn longest(&self) -> Duration {
-        ms(self.longest.load(Ordering::Relaxed))
-    }
+    });
 }
 
 pub fn runtime(workers: usize) -> tokio::runtime::Runtime {

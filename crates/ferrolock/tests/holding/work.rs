@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrolock::{Client, ErrorKind, HoldState, LostReason};
 use testkit::{Kind, Server, poll_once};
 
-use crate::support::{client, ms};
+use crate::support::{LEASE, client, ms};
 
 on_each_server!(a_body_is_dropped_when_its_lock_is_deleted);
 
@@ -29,7 +29,7 @@ impl Drop for Flag {
 
 async fn a_body_is_dropped_when_its_lock_is_deleted(kind: Kind) {
     let server = Server::start(kind);
-    let lock = client(&server).await.lock("work").watchdog_lease(ms(600));
+    let lock = client(&server).await.lock("work").watchdog_lease(LEASE);
     let (flag, dropped) = Flag::new();
 
     let ended = lock
