@@ -13,6 +13,8 @@
 pub(crate) mod acquire;
 pub(crate) mod desk;
 pub(crate) mod errands;
+#[cfg(all(test, feature = "embedded"))]
+mod giving_back_tests;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod leaver;

@@ -267,12 +267,14 @@ impl<K: Lockable> Guard<K> {
         async move {
             check_time("a delay", delay)?;
             self.ensure_held()?;
-            let Some(hold) = self.hold.take() else {
-                return Ok(());
+            let lingers = match &self.hold {
+                Some(hold) => self.tenure.lingers(hold).await?,
+                None => false,
             };
-            match self.tenure.linger(&hold, delay).await {
-                Some(answer) => answer,
-                None => unlock(hold).await.map(drop),
+            match self.hold.take() {
+                Some(hold) if lingers => self.tenure.linger(&hold, delay).await,
+                Some(hold) => unlock(hold).await.map(drop),
+                None => Ok(()),
             }
         }
     }

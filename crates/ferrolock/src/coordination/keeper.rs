@@ -291,6 +291,11 @@ impl Keeper {
         (renewing, self.set_in(&mut state, until, alarm))
     }
 
+    /// A hold whose leaver is not answered until then is told so, and the keeper goes on with it.
+    pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> (Tick, u64) {
+        self.set(until, Alarm::Unlock(hold.clone(), Call::First))
+    }
+
     fn unanswered(&self, hold: Arc<Hold>, call: Call) {
         let tenure = &hold.tenure;
         if !hold.leaver.is_waiting() {

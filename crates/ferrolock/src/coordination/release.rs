@@ -9,7 +9,7 @@ use super::acquire::Request;
 use super::acquire::attempt::explain;
 use super::desk::Desk;
 use super::hold::Hold;
-use super::tenure::{After, Op, Outcome, Phase};
+use super::tenure::{After, Lingering, Op, Outcome, Phase};
 use super::{Tenure, TenureState, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -43,6 +43,17 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
         let reason = was.lost().unwrap_or(reason);
         return Err(Error::lost(reason).of(&tenure.keys.lock));
     }
+    let answer = hear(&hold, renewing, alarm).await;
+    match was.lost() {
+        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
+        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
+    }
+}
+
+/// Sends what the tenure has to send until the hold is answered, perhaps after a renewal of it.
+async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -> Result<u32> {
+    let tenure = &hold.tenure;
+    let keeper = tenure.core.keeper();
     let mut unfinished = Unfinished {
         tenure: Some(tenure),
     };
@@ -66,10 +77,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     if unpoisoned(&tenure.state).count.is_settled() {
         unfinished.tenure = None;
     }
-    match was.lost() {
-        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
-        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
-    }
+    answer
 }
 
 /// Hands what is unfinished to the keeper.
@@ -99,19 +107,37 @@ impl Hold {
 }
 
 impl Tenure {
-    /// Leaves the last hold to the server, which keeps the name for `stay`. `None`: other holds go on.
-    pub(crate) async fn linger(
-        self: &Arc<Self>,
-        hold: &Arc<Hold>,
-        stay: Duration,
-    ) -> Option<Result<()>> {
-        let number = {
-            let mut state = unpoisoned(&self.state);
-            if !state.count.linger() {
-                return None;
+    /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
+    /// has heard.
+    pub(crate) async fn lingers(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
+        loop {
+            match self.linger_or_settle(hold) {
+                Ok(Lingering::UnderWay) => return Ok(true),
+                Ok(Lingering::OthersGoOn) => return Ok(false),
+                Ok(Lingering::Unsettled) => {}
+                Err(reason) => return Err(Error::lost(reason).of(&self.keys.lock)),
             }
-            state.count.number()
-        };
+            let limit = self.core.settings.command_limit / 2;
+            let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
+            hear(hold, false, alarm)
+                .await
+                .map_err(|error| error.of(&self.keys.lock))?;
+            hold.leaver.again();
+        }
+    }
+
+    fn linger_or_settle(&self, hold: &Arc<Hold>) -> std::result::Result<Lingering, LostReason> {
+        let mut state = unpoisoned(&self.state);
+        let lingering = state.count.linger();
+        if lingering == Lingering::Unsettled {
+            state.count.settles(hold.clone())?;
+        }
+        Ok(lingering)
+    }
+
+    /// The server keeps the name for `stay`, after [`lingers`](Tenure::lingers) said so.
+    pub(crate) async fn linger(self: &Arc<Self>, hold: &Arc<Hold>, stay: Duration) -> Result<()> {
+        let number = unpoisoned(&self.state).count.number();
         let sent = self.core.now();
         let mut unfinished = Unfinished { tenure: Some(self) };
         let op = Op::Release { left: 0 };
@@ -141,7 +167,7 @@ impl Tenure {
             running.end(Ok(Value::Int(0)));
             unfinished.tenure = None;
         }
-        Some(answer)
+        answer
     }
 }
 

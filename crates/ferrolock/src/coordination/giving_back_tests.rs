@@ -1,0 +1,102 @@
+//! Holds that are given back while the network is in trouble: what is still owed, for how long, and what is left of it.
+#![allow(clippy::panic, reason = "test code: a failure ends the test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Core;
+use crate::engine::embedded::MemoryEngine;
+use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
+use crate::options::Settings;
+use crate::{Client, ErrorKind, Remaining};
+
+const RELEASE: &str = "lock/release";
+
+/// A client, the engine under it that lies when told to, and what the client is made of.
+fn liar() -> (Client, Arc<Lying>, Arc<Core>) {
+    let engine = Lying::over_memory(MemoryEngine::open(None));
+    let core = Core::new(engine.clone(), Settings::default(), None);
+    (Client::of(core.clone()), engine, core)
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn left(client: &Client, name: &str) -> Duration {
+    match client.lock(name).remaining().await.unwrap() {
+        Remaining::Left(left) => left,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// With the last hold, whatever becomes of the release of another one just before.
+#[tokio::test(start_paused = true)]
+async fn a_name_stays_taken_though_an_inner_hold_was_just_dropped() {
+    let lies = [
+        None,
+        Some(Lie::DelayCall(ms(100))),
+        Some(Lie::DelayReply(ms(100))),
+        Some(Lie::DropCall),
+        Some(Lie::DropReply),
+        Some(Lie::Refuse("LOADING")),
+    ];
+    for lie in lies {
+        let (client, engine, _) = liar();
+        let outer = client.lock("x").lock().await.unwrap();
+        let inner = outer.relock().await.unwrap();
+        if let Some(lie) = &lie {
+            engine.next_of(Match::script(RELEASE), lie.clone());
+        }
+        drop(inner);
+
+        outer.unlock_after(s(300)).await.unwrap();
+
+        assert!(left(&client, "x").await > s(299), "{lie:?}");
+        tokio::time::sleep(s(298)).await;
+        assert!(client.lock("x").try_lock().await.unwrap().is_none());
+        tokio::time::sleep(s(3)).await;
+        assert!(client.lock("x").try_lock().await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_after_that_is_dropped_while_it_settles_gives_back() {
+    let (client, engine, _) = liar();
+    let outer = client.lock("x").lock().await.unwrap();
+    let inner = outer.relock().await.unwrap();
+    engine.next_of(Match::script(RELEASE), Lie::Hang);
+    drop(inner);
+    engine.seen(RELEASE, 1).await;
+
+    assert!(
+        testkit::drop_after_polls(1, outer.unlock_after(s(300)))
+            .await
+            .finished()
+            .is_none()
+    );
+
+    engine.release();
+    tokio::time::sleep(s(1)).await;
+    assert!(!client.lock("x").is_locked().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_after_without_an_answer_says_so_and_gives_back() {
+    let (client, engine, _) = liar();
+    let outer = client.lock("x").lock().await.unwrap();
+    let inner = outer.relock().await.unwrap();
+    engine.partition(Reach::All, Silence::NotSent);
+    drop(inner);
+
+    let error = outer.unlock_after(s(300)).await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    engine.heal();
+    tokio::time::sleep(s(1)).await;
+    assert!(!client.lock("x").is_locked().await.unwrap());
+}
