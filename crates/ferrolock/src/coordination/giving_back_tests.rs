@@ -8,7 +8,7 @@ use super::Core;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
-use crate::{Client, ErrorKind, Remaining};
+use crate::{Client, ErrorKind, Remaining, Unlocked};
 
 const RELEASE: &str = "lock/release";
 
@@ -99,4 +99,48 @@ async fn an_unlock_after_without_an_answer_says_so_and_gives_back() {
     engine.heal();
     tokio::time::sleep(s(1)).await;
     assert!(!client.lock("x").is_locked().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_has_the_margin_of_the_lease_it_asks_for() {
+    let (client, _, _) = liar();
+    let short = client.lock("short").lease(ms(200)).lock().await.unwrap();
+    short.renew(s(3600)).await.unwrap();
+    assert_eq!(short.remaining(), s(3600 - 180));
+    assert_eq!(left(&client, "short").await, s(3600));
+
+    let long = client.lock("long").lease(s(3600)).lock().await.unwrap();
+    tokio::time::sleep(s(3600 - 181)).await;
+    long.renew(s(60)).await.unwrap();
+    assert_eq!(long.remaining(), s(57));
+}
+
+/// What the server must keep for it after another hold has gone is what was promised, not more and not less.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_outlives_a_partial_release() {
+    let (client, _, _) = liar();
+    let outer = client.lock("x").lease(s(3600)).lock().await.unwrap();
+    tokio::time::sleep(s(3600 - 181)).await;
+    outer.renew(s(600)).await.unwrap();
+    let inner = outer.relock().await.unwrap();
+
+    assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
+
+    assert!(left(&client, "x").await >= outer.remaining() + s(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_that_leaves_no_room_for_the_margin_is_invalid() {
+    let engine = Lying::over_memory(MemoryEngine::open(None));
+    let settings = Settings {
+        safety_margin: Some(s(15)),
+        ..Settings::default()
+    };
+    let client = Client::of(Core::new(engine.clone(), settings, None));
+    let guard = client.lock("x").lock().await.unwrap();
+
+    let error = guard.renew(s(20)).await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(engine.log_of("lock/renew").len(), 0);
 }

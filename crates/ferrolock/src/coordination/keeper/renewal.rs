@@ -77,7 +77,7 @@ impl Keeper {
     }
 
     fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
-        let deadline = hold.renewed(sent, lease);
+        let deadline = hold.renewed(&hold.terms, sent, lease);
         let mut state = unpoisoned(&self.state);
         state.watch.renewed(id, sent, deadline, fastrand::f64());
         self.wake_for(&state);
