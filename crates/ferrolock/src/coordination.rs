@@ -279,7 +279,7 @@ impl Core {
             bearer,
             id,
             owner: request.owner.clone(),
-            lease: request.terms.lease,
+            server_until: AtomicU64::new(0),
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
@@ -332,8 +332,8 @@ pub(crate) struct Tenure {
     pub(crate) bearer: Bearer,
     pub(crate) id: OwnerId,
     pub(crate) owner: Owner,
-    /// The first hold's.
-    lease: Duration,
+    /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
+    server_until: AtomicU64,
     state: Mutex<TenureState>,
 }
 
@@ -381,16 +381,15 @@ impl Tenure {
             .any(|hold| hold.task.get() == Some(&task))
     }
 
-    /// The longest that the server may keep what is left of it.
-    pub(crate) fn longest_lease(&self) -> Duration {
-        let state = unpoisoned(&self.state);
-        state
-            .members
-            .iter()
-            .map(|hold| hold.terms.lease)
-            .chain([self.lease])
-            .max()
-            .unwrap_or_default()
+    /// The server was, or is about to be, asked at `sent` to keep it for so long.
+    pub(crate) fn asks_for(&self, sent: Tick, lease: Duration) {
+        let until = sent.after(lease).as_nanos();
+        self.server_until.fetch_max(until, Ordering::AcqRel);
+    }
+
+    /// The longest that the server may keep it.
+    pub(crate) fn server_until(&self) -> Tick {
+        Tick::from_nanos(self.server_until.load(Ordering::Acquire))
     }
 
     /// Our release is not answered: attempts do not wait for it any longer.
@@ -402,6 +401,13 @@ impl Tenure {
                 seat.release_ended(now, None, Duration::ZERO)
             });
         }
+    }
+
+    /// Nothing is owed for it any more.
+    pub(crate) fn is_left_to_its_lease(self: &Arc<Self>) {
+        self.open_gate();
+        let after = unpoisoned(&self.state).count.left_to_its_lease();
+        self.follow(after, None);
     }
 
     /// The server said that the field is not there.

@@ -331,6 +331,7 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     }
     let sent = core.now();
     let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
+    tenure.asks_for(sent, lease);
     let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
     let reply = core.ask_about(Lane::Commands, &tenure.keys, call).await;
     let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)

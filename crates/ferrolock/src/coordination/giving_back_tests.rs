@@ -8,7 +8,7 @@ use super::Core;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
-use crate::{Client, ErrorKind, Remaining, Unlocked};
+use crate::{Client, ErrorKind, Owner, Remaining, Unlocked};
 
 const RELEASE: &str = "lock/release";
 
@@ -143,4 +143,37 @@ async fn a_renewal_by_hand_that_leaves_no_room_for_the_margin_is_invalid() {
 
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(engine.log_of("lock/renew").len(), 0);
+}
+
+/// The longest lease that the server was asked for counts, whoever asked and whether it was answered.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_owed_until_the_server_ends_it() {
+    for case in ["inner lease", "renewal by hand", "inner lease, unknown"] {
+        let (client, engine, _) = liar();
+        let owner = Owner::new();
+        let lock = client.lock("x").owned_by(&owner);
+        let outer = lock.clone().lease(s(2)).lock().await.unwrap();
+        match case {
+            "renewal by hand" => outer.renew(s(60)).await.unwrap(),
+            "inner lease" => {
+                let inner = lock.clone().lease(s(60)).lock().await.unwrap();
+                inner.unlock().await.unwrap();
+            }
+            _ => {
+                engine.next_of(Match::script("lock/reenter"), Lie::DropReply);
+                let inner = lock.clone().lease(s(60));
+                let polled = testkit::drop_after_polls(1, inner.lock()).await;
+                assert!(polled.finished().is_none());
+                tokio::time::sleep(ms(200)).await;
+            }
+        }
+        engine.partition(Reach::All, Silence::NotSent);
+        drop(outer);
+        tokio::time::sleep(s(40)).await;
+
+        engine.heal();
+        tokio::time::sleep(ms(1)).await;
+
+        assert!(!client.lock("x").is_locked().await.unwrap(), "{case}");
+    }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::debts::{Debts, Owing};
+use self::debts::{Debts, Due as DebtDue};
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
@@ -104,7 +104,7 @@ enum Job {
 /// What lies before the keeper at one moment.
 struct Agenda {
     due: Vec<Due<Watched>>,
-    debts: Vec<(u64, Debt)>,
+    debts: Vec<DebtDue<Debt>>,
     alarms: Vec<Alarm>,
     jobs: Vec<Job>,
     next: Tick,
@@ -260,28 +260,6 @@ impl Keeper {
         self.news.notify_one();
     }
 
-    /// The outcome of this tenure's first acquire is unknown.
-    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
-        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire, lease);
-    }
-
-    fn owe(&self, what: Owed, kind: Owing, lease: Duration) {
-        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &what;
-        let errand = Arc::new(Errand::new(&tenure.core, Length::Long));
-        let mut state = unpoisoned(&self.state);
-        state.debts.owe(
-            self.clock.now(),
-            Debt {
-                what,
-                _errand: errand,
-            },
-            kind,
-            lease,
-        );
-        figures::debts_open(state.debts.len());
-        self.wake_for(&state);
-    }
-
     /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
     /// answered until then is taken over.
     pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, (Tick, u64)) {
@@ -362,11 +340,12 @@ impl Keeper {
         let mut timer = Timer::new(&self.clock);
         loop {
             let agenda = self.agenda();
-            self.work_off(agenda.due, agenda.debts, agenda.alarms, agenda.jobs);
+            let next = agenda.next;
+            self.work_off(agenda);
             tokio::select! {
                 biased;
                 () = self.news.notified() => {}
-                () = timer.sleep_until(agenda.next) => {}
+                () = timer.sleep_until(next) => {}
             }
         }
     }
@@ -404,14 +383,8 @@ impl Keeper {
         }
     }
 
-    fn work_off(
-        self: &Arc<Self>,
-        due: Vec<Due<Watched>>,
-        debts: Vec<(u64, Debt)>,
-        alarms: Vec<Alarm>,
-        jobs: Vec<Job>,
-    ) {
-        for due in due {
+    fn work_off(self: &Arc<Self>, agenda: Agenda) {
+        for due in agenda.due {
             match due {
                 Due::Renew { id, hold, again } => {
                     drop(tokio::spawn(self.clone().renew(id, hold.hold, again)))
@@ -420,23 +393,30 @@ impl Keeper {
                 Due::OfferOver(watched) => offer_over(&watched),
             }
         }
-        for (id, owed) in debts {
-            tokio::spawn(self.clone().pay(id, owed.what));
-        }
-        for alarm in alarms {
-            match alarm {
-                Alarm::Unlock(hold, call) => self.unanswered(hold, call),
-                Alarm::Renewal(hold) => hold.renewal_given_up(),
-                Alarm::First(core, request) => first::overdue(&core, &request),
+        for due in agenda.debts {
+            match due {
+                DebtDue::Try(id, debt) => self.try_to_pay(id, debt),
+                DebtDue::Over(debt) => self.not_owed(debt),
             }
         }
-        for job in jobs {
+        for alarm in agenda.alarms {
+            self.rung(alarm);
+        }
+        for job in agenda.jobs {
             match job {
                 Job::Settle(tenure, errand) => {
                     drop(tokio::spawn(self.clone().finish(tenure, errand)))
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
             }
+        }
+    }
+
+    fn rung(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::Unlock(hold, call) => self.unanswered(hold, call),
+            Alarm::Renewal(hold) => hold.renewal_given_up(),
+            Alarm::First(core, request) => first::overdue(&core, &request),
         }
     }
 

@@ -152,6 +152,7 @@ impl Tenure {
             hold.renewal_ended().await;
         }
         unpoisoned(&self.state).members.clear();
+        self.asks_for(self.core.now(), stay);
         let call = lock::linger(&self.keys, &self.bearer, stay);
         let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
         let standing = reply.and_then(|reply| {
@@ -274,7 +275,9 @@ impl Tenure {
             Op::Reenter { count } => {
                 let terms = state.count.reentering().map(|request| request.terms)?;
                 let cap = terms.max_hold.map(|limit| now.after(limit));
-                lock::reenter(&self.keys, &self.bearer, terms.lease_at(now, cap), count)
+                let lease = terms.lease_at(now, cap);
+                self.asks_for(now, lease);
+                lock::reenter(&self.keys, &self.bearer, lease, count)
             }
             Op::Release { left } => {
                 let need = state
@@ -283,6 +286,7 @@ impl Tenure {
                     .map(|member| member.need(now))
                     .max()
                     .unwrap_or_default();
+                self.asks_for(now, need);
                 lock::release(&self.keys, &self.bearer, left, need)
             }
         };

@@ -341,6 +341,14 @@ impl<R, L> Count<R, L> {
         }
     }
 
+    /// Nobody goes on telling the server what it should have: its lease is over, or nothing reaches it any more.
+    pub(crate) fn left_to_its_lease(&mut self) -> After<R, L> {
+        match self.phase {
+            Phase::Live | Phase::Closed => self.lose(LostReason::Expired, Vec::new(), Few::new()),
+            Phase::Entering | Phase::Over(_) => After::default(),
+        }
+    }
+
     fn lose(
         &mut self,
         reason: LostReason,

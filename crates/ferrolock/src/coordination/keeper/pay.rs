@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::debts::Owing;
-use super::{Keeper, Owed};
-use crate::coordination::errands::Errand;
+use super::{Debt, Keeper, Owed};
+use crate::coordination::errands::{Errand, Length};
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Lane, Tick};
@@ -13,10 +13,50 @@ use crate::figures;
 use crate::protocol::lock;
 
 impl Keeper {
+    /// The outcome of this tenure's first acquire is unknown.
+    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
+        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire { lease });
+    }
+
+    /// The tenure's release has no answer: owed until the server has ended the last lease it was asked for. A command
+    /// that is under way may have that much more time to get there.
+    fn owe_release(&self, tenure: &Arc<Tenure>) {
+        let until = tenure
+            .server_until()
+            .after(tenure.core.settings.command_limit);
+        self.owe(Owed::Tenure(tenure.clone()), Owing::Release { until });
+    }
+
+    fn owe(&self, what: Owed, kind: Owing) {
+        let _errand = Arc::new(Errand::new(&what.tenure().core, Length::Long));
+        let mut state = unpoisoned(&self.state);
+        state
+            .debts
+            .owe(self.clock.now(), Debt { what, _errand }, kind);
+        figures::debts_open(state.debts.len());
+        self.wake_for(&state);
+    }
+
+    pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
+        tokio::spawn(self.clone().pay(id, debt.what));
+    }
+
+    /// The time of a debt is over: what it was about, the server has ended.
+    pub(super) fn not_owed(&self, debt: Debt) {
+        let Owed::Tenure(tenure) = &debt.what else {
+            return;
+        };
+        // Renewed meanwhile, for holds that go on.
+        if tenure.server_until() > self.clock.now() {
+            self.owe_release(tenure);
+        } else {
+            tenure.is_left_to_its_lease();
+        }
+    }
+
     /// Tries what is owed once more.
-    pub(super) async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
-        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &owed;
-        let core = tenure.core.clone();
+    async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
+        let core = owed.tenure().core.clone();
         let until = unpoisoned(&self.state)
             .debts
             .until(id)
@@ -63,12 +103,15 @@ impl Keeper {
         // Quiet it is also when somebody else is sending for the tenure, and sends this too.
         if driven == Driven::Again {
             tenure.open_gate();
-            self.owe(
-                Owed::Tenure(tenure.clone()),
-                Owing::Release,
-                tenure.longest_lease(),
-            );
+            self.owe_release(&tenure);
         }
         drop(errand);
+    }
+}
+
+impl Owed {
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = self;
+        tenure
     }
 }

@@ -49,6 +49,7 @@ impl Keeper {
             return Ok(());
         }
         let lease = hold.wanted_lease(sent);
+        tenure.asks_for(sent, lease);
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
         let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
         let reply = core.engine.call(lane, call).await;
