@@ -11,6 +11,8 @@
 //! Locks are taken in this order: desk, tenure, keeper, slot.
 
 pub(crate) mod acquire;
+#[cfg(test)]
+pub(crate) mod census;
 pub(crate) mod desk;
 pub(crate) mod errands;
 #[cfg(all(test, feature = "embedded"))]
@@ -18,6 +20,8 @@ mod giving_back_tests;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod leaver;
+#[cfg(all(test, feature = "embedded"))]
+mod leftovers_tests;
 pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;
@@ -44,6 +48,9 @@ use tenure::{Count, Few, Phase};
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
+
+/// So long debts outlive the last handle of their client, or its shutdown.
+const LAST_DEBTS: Duration = Duration::from_secs(60);
 
 /// Everything that the handles of one client share.
 #[derive(Debug)]
@@ -247,10 +254,13 @@ impl Core {
         }
     }
 
-    /// The connections end with the last errand.
-    pub(crate) fn close_when_quiet(&self) {
+    /// The connections end with the last errand, and debts do not go on for long.
+    pub(crate) fn close_when_quiet(self: &Arc<Self>) {
         if self.errands.abandon() {
             self.engine.close();
+        } else {
+            let until = self.now().after(LAST_DEBTS);
+            self.keeper().alarm_close(self, until);
         }
     }
 
@@ -290,7 +300,7 @@ impl Core {
     }
 
     /// The last handle is gone: lets what is on its way arrive, then ends the connections.
-    fn last_handle_gone(&self) {
+    fn last_handle_gone(self: &Arc<Self>) {
         let limit = self.settings.drop_limit;
         if std::process::id() == self.process && !limit.is_zero() && !self.clock().is_virtual() {
             self.errands.wait_for_brief(limit);

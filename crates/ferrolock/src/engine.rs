@@ -46,6 +46,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// waits brings the limit, and [`Engine::trouble`] tells what is in the way.
     fn ready(&self, lane: Lane) -> Boxed<()>;
 
+    /// Resolves when the lane has a connection that it did not have before.
+    fn reconnected(&self, lane: Lane) -> Boxed<()>;
+
     /// Why there is no connection, as far as the engine knows: one line, no credentials.
     fn trouble(&self) -> Option<Failure>;
 

@@ -5,6 +5,8 @@
 //! runtime. [`watch`] and [`debts`] decide; this file does.
 
 pub(crate) mod debts;
+#[cfg(test)]
+mod kept;
 mod pay;
 mod renewal;
 #[cfg(all(test, feature = "embedded"))]
@@ -14,12 +16,14 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use self::debts::{Debts, Due as DebtDue};
+#[cfg(test)]
+pub(crate) use self::kept::Kept;
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
@@ -85,6 +89,8 @@ enum Alarm {
     Renewal(Arc<Hold>),
     /// A caller who does not come to look at its first attempt.
     First(Arc<Core>, Arc<Request>),
+    /// A client without handles that still owes something.
+    Close(Weak<Core>),
 }
 
 /// How often somebody was called.
@@ -314,6 +320,11 @@ impl Keeper {
         self.set(until, Alarm::First(core.clone(), request.clone()))
     }
 
+    /// What the client still owes then is left to the leases.
+    pub(crate) fn alarm_close(&self, core: &Arc<Core>, until: Tick) {
+        self.set(until, Alarm::Close(Arc::downgrade(core)));
+    }
+
     fn set(&self, at: Tick, alarm: Alarm) -> (Tick, u64) {
         self.set_in(&mut unpoisoned(&self.state), at, alarm)
     }
@@ -417,6 +428,11 @@ impl Keeper {
             Alarm::Unlock(hold, call) => self.unanswered(hold, call),
             Alarm::Renewal(hold) => hold.renewal_given_up(),
             Alarm::First(core, request) => first::overdue(&core, &request),
+            Alarm::Close(core) => {
+                if let Some(core) = core.upgrade() {
+                    self.give_up(&core);
+                }
+            }
         }
     }
 

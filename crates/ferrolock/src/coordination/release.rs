@@ -1,5 +1,7 @@
 //! How holds are given back, and how a tenure's count on the server is brought to what lives here.
 
+mod linger;
+
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -9,7 +11,7 @@ use super::acquire::Request;
 use super::acquire::attempt::explain;
 use super::desk::Desk;
 use super::hold::Hold;
-use super::tenure::{After, Lingering, Op, Outcome, Phase};
+use super::tenure::{After, Op, Outcome, Phase};
 use super::{Tenure, TenureState, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -103,72 +105,6 @@ impl Hold {
         if self.tenure.leave(&self, None, now).is_ok() {
             keeper.settle(&self.tenure);
         }
-    }
-}
-
-impl Tenure {
-    /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
-    /// has heard.
-    pub(crate) async fn lingers(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
-        loop {
-            match self.linger_or_settle(hold) {
-                Ok(Lingering::UnderWay) => return Ok(true),
-                Ok(Lingering::OthersGoOn) => return Ok(false),
-                Ok(Lingering::Unsettled) => {}
-                Err(reason) => return Err(Error::lost(reason).of(&self.keys.lock)),
-            }
-            let limit = self.core.settings.command_limit / 2;
-            let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
-            hear(hold, false, alarm)
-                .await
-                .map_err(|error| error.of(&self.keys.lock))?;
-            hold.leaver.again();
-        }
-    }
-
-    fn linger_or_settle(&self, hold: &Arc<Hold>) -> std::result::Result<Lingering, LostReason> {
-        let mut state = unpoisoned(&self.state);
-        let lingering = state.count.linger();
-        if lingering == Lingering::Unsettled {
-            state.count.settles(hold.clone())?;
-        }
-        Ok(lingering)
-    }
-
-    /// The server keeps the name for `stay`, after [`lingers`](Tenure::lingers) said so.
-    pub(crate) async fn linger(self: &Arc<Self>, hold: &Arc<Hold>, stay: Duration) -> Result<()> {
-        let number = unpoisoned(&self.state).count.number();
-        let sent = self.core.now();
-        let mut unfinished = Unfinished { tenure: Some(self) };
-        let op = Op::Release { left: 0 };
-        let running = Running {
-            tenure: self,
-            command: Command { op, sent, number },
-            lane: Lane::Commands,
-            ended: false,
-        };
-        hold.release();
-        if self.core.keeper().forget(hold) {
-            hold.renewal_ended().await;
-        }
-        unpoisoned(&self.state).members.clear();
-        self.asks_for(self.core.now(), stay);
-        let call = lock::linger(&self.keys, &self.bearer, stay);
-        let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
-        let standing = reply.and_then(|reply| {
-            lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
-        });
-        let answer = standing
-            .map_err(|error| error.of(&self.keys.lock))
-            .and_then(|standing| match standing.lost() {
-                None => Ok(()),
-                Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
-            });
-        if answer.is_ok() {
-            running.end(Ok(Value::Int(0)));
-            unfinished.tenure = None;
-        }
-        answer
     }
 }
 

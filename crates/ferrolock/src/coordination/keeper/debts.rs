@@ -181,6 +181,11 @@ impl<T: Clone> Debts<T> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn count(&self, of: impl Fn(&T) -> bool) -> usize {
+        self.entries.values().filter(|debt| of(&debt.what)).count()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
