@@ -28,8 +28,8 @@ fn s(seconds: u64) -> Duration {
 }
 
 async fn left(client: &Client, name: &str) -> Duration {
-    match client.lock(name).remaining().await.unwrap() {
-        Remaining::Left(left) => left,
+    match client.lock(name).remaining().await {
+        Ok(Remaining::Left(left)) => left,
         other => panic!("{name}: {other:?}"),
     }
 }
@@ -175,5 +175,22 @@ async fn a_release_is_owed_until_the_server_ends_it() {
         tokio::time::sleep(ms(1)).await;
 
         assert!(!client.lock("x").is_locked().await.unwrap(), "{case}");
+    }
+}
+/// The server answered, and said no.
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_is_refused_again_and_again_says_so() {
+    for code in ["OOM", "MISCONF", "READONLY", "LOADING"] {
+        let (client, engine, _) = liar();
+        let guard = client.lock("x").lock().await.unwrap();
+        engine.always(Match::script(RELEASE), Lie::Refuse(code));
+
+        let error = guard.unlock().await.unwrap_err();
+
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        assert_eq!(error.code(), Some(code), "{error}");
+        engine.honest();
+        tokio::time::sleep(s(10)).await;
+        assert!(!client.lock("x").is_locked().await.unwrap(), "{code}");
     }
 }

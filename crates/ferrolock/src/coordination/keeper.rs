@@ -15,6 +15,7 @@ mod timer;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -32,7 +33,7 @@ use super::errands::{Errand, Length};
 use super::hold::Hold;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
-use crate::error::{Error, LostReason};
+use crate::error::LostReason;
 use crate::figures;
 use crate::options::Terms;
 
@@ -168,13 +169,8 @@ impl Keeper {
                     .build()
                 {
                     Ok(runtime) => loop {
-                        // A panic can only come from somebody else's waker or log sink; renewal must outlive it.
-                        let keep = std::panic::AssertUnwindSafe(|| {
-                            runtime.block_on(keeper.clone().keep())
-                        });
-                        if std::panic::catch_unwind(keep).is_err() {
-                            tracing::error!("the keeper was interrupted by a panic and goes on");
-                        }
+                        // Renewal outlives whatever panics.
+                        safely(|| runtime.block_on(keeper.clone().keep()));
                     },
                     Err(error) => {
                         tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
@@ -298,7 +294,7 @@ impl Keeper {
                 self.set(until, Alarm::Unlock(hold.clone(), Call::Last));
             }
             Call::Last => {
-                hold.leaver.answer(Err(no_answer(tenure)));
+                hold.leaver.answer(Err(tenure.not_released()));
                 tenure.open_gate();
                 self.settle(tenure);
             }
@@ -396,30 +392,30 @@ impl Keeper {
 
     fn work_off(self: &Arc<Self>, agenda: Agenda) {
         for due in agenda.due {
-            match due {
+            safely(|| match due {
                 Due::Renew { id, hold, again } => {
-                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)))
+                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)));
                 }
                 Due::Over(watched) => self.over(&watched),
                 Due::OfferOver(watched) => offer_over(&watched),
-            }
+            });
         }
         for due in agenda.debts {
-            match due {
+            safely(|| match due {
                 DebtDue::Try(id, debt) => self.try_to_pay(id, debt),
                 DebtDue::Over(debt) => self.not_owed(debt),
-            }
+            });
         }
         for alarm in agenda.alarms {
-            self.rung(alarm);
+            safely(|| self.rung(alarm));
         }
         for job in agenda.jobs {
-            match job {
+            safely(|| match job {
                 Job::Settle(tenure, errand) => {
-                    drop(tokio::spawn(self.clone().finish(tenure, errand)))
+                    drop(tokio::spawn(self.clone().finish(tenure, errand)));
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
-            }
+            });
         }
     }
 
@@ -494,11 +490,10 @@ fn offer_over(watched: &Watched) {
     }
 }
 
-fn no_answer(tenure: &Tenure) -> Error {
-    let core = &tenure.core;
-    let limit = core.settings.command_limit;
-    Error::unreachable(format!(
-        "{} did not answer the release for {limit:.1?}; it is tried again until the lease is over",
-        core.engine.address()
-    ))
+/// Wakers and log sinks are other people's code: what panics in one must not cost the rest of the agenda.
+fn safely(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        let told = || tracing::error!("the keeper was interrupted by a panic and goes on");
+        let _ = catch_unwind(told);
+    }
 }

@@ -155,3 +155,29 @@ async fn a_new_connection_brings_the_release_of_a_late_acquire_forward() {
 
     assert!(!lock.is_locked().await.unwrap());
 }
+
+/// It has a copy of the guard, but the connections are the parent's.
+#[tokio::test(start_paused = true)]
+async fn a_forked_child_gives_nothing_back() {
+    let (client, engine) = liar();
+    let mut guards = Vec::new();
+    for name in ["dropped", "unlocked", "left", "parent's"] {
+        guards.push(client.lock(name).lock().await.unwrap());
+    }
+    let parents = guards.pop().unwrap();
+    super::process::fork(Some(1));
+
+    let left = guards.pop().unwrap().unlock_after(s(1)).await.unwrap_err();
+    let unlocked = guards.pop().unwrap().unlock().await.unwrap_err();
+    drop(guards);
+
+    assert_eq!(left.kind(), ErrorKind::Closed, "{left}");
+    assert_eq!(unlocked.kind(), ErrorKind::Closed, "{unlocked}");
+    tokio::time::sleep(s(5)).await;
+    assert_eq!(engine.log_of(RELEASE).len(), 0);
+    super::process::fork(None);
+    for name in ["dropped", "unlocked", "left"] {
+        assert!(client.lock(name).is_locked().await.unwrap(), "{name}");
+    }
+    parents.unlock().await.unwrap();
+}

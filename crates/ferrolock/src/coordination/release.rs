@@ -36,6 +36,8 @@ pub(crate) enum Driven {
 pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let tenure = &hold.tenure;
     let core = &tenure.core;
+    core.check_process()
+        .map_err(|error| error.of(&tenure.keys.lock))?;
     let now = core.now();
     let was = hold.release();
     let keeper = core.keeper();
@@ -98,6 +100,10 @@ impl Drop for Unfinished<'_> {
 impl Hold {
     /// Gives it back without waiting: the keeper sends the release.
     pub(crate) fn give_back(self: Arc<Self>) {
+        // What a forked child has is a copy; the parent gives it back.
+        if self.tenure.core.is_forked() {
+            return;
+        }
         self.release();
         let keeper = self.tenure.core.keeper();
         keeper.forget(&self);
@@ -253,6 +259,9 @@ impl Tenure {
             return Driven::Quiet;
         }
         let after = state.count.ended(answered.outcome);
+        if gate == Gate::Opens {
+            state.trouble.clone_from(&answered.error);
+        }
         match answered.command.op {
             Op::Release { left: 0 } => {
                 let opens = gate == Gate::Opens && std::mem::take(&mut state.gate_closed);

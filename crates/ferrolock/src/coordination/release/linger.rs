@@ -16,6 +16,9 @@ impl Tenure {
     /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
     /// has heard.
     pub(crate) async fn lingers(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
+        self.core
+            .check_process()
+            .map_err(|error| error.of(&self.keys.lock))?;
         loop {
             match self.linger_or_settle(hold) {
                 Ok(Lingering::UnderWay) => return Ok(true),
