@@ -11,11 +11,18 @@
 //! Locks are taken in this order: desk, tenure, keeper, slot.
 
 pub(crate) mod acquire;
+#[cfg(test)]
+pub(crate) mod census;
 pub(crate) mod desk;
 pub(crate) mod errands;
+#[cfg(all(test, feature = "embedded"))]
+mod giving_back_tests;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod leaver;
+#[cfg(all(test, feature = "embedded"))]
+mod leftovers_tests;
+mod process;
 pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;
@@ -28,7 +35,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
 use crate::protocol::lock::{self, Bearer, LockKeys};
@@ -42,6 +49,9 @@ use tenure::{Count, Few, Phase};
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
+
+/// So long debts outlive the last handle of their client, or its shutdown.
+const LAST_DEBTS: Duration = Duration::from_secs(60);
 
 /// Everything that the handles of one client share.
 #[derive(Debug)]
@@ -86,8 +96,8 @@ impl Core {
         let core = Self {
             engine,
             settings,
-            id: new_id(),
-            host: host_name(),
+            id: process::new_client_id(),
+            host: process::host_name(),
             numbers: AtomicU64::new(1),
             desk: Mutex::new(Desk::default()),
             reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
@@ -95,7 +105,7 @@ impl Core {
             clock: OnceLock::new(),
             runtime: OnceLock::new(),
             keeper: OnceLock::new(),
-            process: std::process::id(),
+            process: process::id(),
             closing: AtomicBool::new(false),
             keeper_connected: AtomicBool::new(false),
             quieter: Notify::new(),
@@ -110,16 +120,21 @@ impl Core {
 
     /// Whether a call may be made: not after a fork, not after the end.
     pub(crate) fn check_open(&self) -> Result<()> {
-        self.check_open_for_questions()?;
+        self.check_process()?;
         if self.is_closing() {
             return Err(Error::closed(SHUT_DOWN));
         }
         Ok(())
     }
 
-    /// Guards that outlive the beginning of a shutdown may still ask.
-    fn check_open_for_questions(&self) -> Result<()> {
-        if std::process::id() != self.process {
+    /// Whether this is a forked child: it has a copy of everything, but not the threads, and not the connections.
+    pub(crate) fn is_forked(&self) -> bool {
+        process::id() != self.process
+    }
+
+    /// Guards that outlive the beginning of a shutdown may still ask, and be given back.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_forked() {
             return Err(Error::closed(
                 "the process was forked: connect a new client in the child",
             ));
@@ -175,7 +190,7 @@ impl Core {
 
     /// Asks the server something that changes no count, with the limit of a command.
     pub(crate) async fn ask(self: &Arc<Self>, lane: Lane, call: Call) -> Result<Value> {
-        self.check_open_for_questions()?;
+        self.check_process()?;
         let core = self.clone();
         let asked = self.runtime()?.spawn(async move {
             let limit = core.now().after(core.settings.command_limit);
@@ -245,10 +260,13 @@ impl Core {
         }
     }
 
-    /// The connections end with the last errand.
-    pub(crate) fn close_when_quiet(&self) {
+    /// The connections end with the last errand, and debts do not go on for long.
+    pub(crate) fn close_when_quiet(self: &Arc<Self>) {
         if self.errands.abandon() {
             self.engine.close();
+        } else {
+            let until = self.now().after(LAST_DEBTS);
+            self.keeper().alarm_close(self, until);
         }
     }
 
@@ -277,20 +295,24 @@ impl Core {
             bearer,
             id,
             owner: request.owner.clone(),
-            lease: request.terms.lease,
+            server_until: AtomicU64::new(0),
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
                 gate_closed: false,
                 sender: Lane::Commands,
+                trouble: None,
             }),
         })
     }
 
     /// The last handle is gone: lets what is on its way arrive, then ends the connections.
-    fn last_handle_gone(&self) {
+    fn last_handle_gone(self: &Arc<Self>) {
+        if self.is_forked() {
+            return;
+        }
         let limit = self.settings.drop_limit;
-        if std::process::id() == self.process && !limit.is_zero() && !self.clock().is_virtual() {
+        if !limit.is_zero() && !self.clock().is_virtual() {
             self.errands.wait_for_brief(limit);
         }
         self.begin_closing();
@@ -330,8 +352,8 @@ pub(crate) struct Tenure {
     pub(crate) bearer: Bearer,
     pub(crate) id: OwnerId,
     pub(crate) owner: Owner,
-    /// The first hold's.
-    lease: Duration,
+    /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
+    server_until: AtomicU64,
     state: Mutex<TenureState>,
 }
 
@@ -343,6 +365,8 @@ struct TenureState {
     gate_closed: bool,
     /// Over which lane the command under way was sent.
     sender: Lane,
+    /// How the last command failed, if it did.
+    trouble: Option<Error>,
 }
 
 impl TenureState {
@@ -379,16 +403,25 @@ impl Tenure {
             .any(|hold| hold.task.get() == Some(&task))
     }
 
-    /// The longest that the server may keep what is left of it.
-    pub(crate) fn longest_lease(&self) -> Duration {
-        let state = unpoisoned(&self.state);
-        state
-            .members
-            .iter()
-            .map(|hold| hold.terms.lease)
-            .chain([self.lease])
-            .max()
-            .unwrap_or_default()
+    /// The server was, or is about to be, asked at `sent` to keep it for so long.
+    pub(crate) fn asks_for(&self, sent: Tick, lease: Duration) {
+        let until = sent.after(lease).as_nanos();
+        self.server_until.fetch_max(until, Ordering::AcqRel);
+    }
+
+    /// The longest that the server may keep it.
+    pub(crate) fn server_until(&self) -> Tick {
+        Tick::from_nanos(self.server_until.load(Ordering::Acquire))
+    }
+
+    /// What to tell whoever waited for its release in vain.
+    fn not_released(&self) -> Error {
+        let trouble = unpoisoned(&self.state).trouble.clone();
+        let core = &self.core;
+        match trouble.filter(|error| error.kind() == ErrorKind::Refused) {
+            Some(refused) => refused,
+            None => core.no_answer(core.settings.command_limit, core.engine.trouble()),
+        }
     }
 
     /// Our release is not answered: attempts do not wait for it any longer.
@@ -402,6 +435,13 @@ impl Tenure {
         }
     }
 
+    /// Nothing is owed for it any more.
+    pub(crate) fn is_left_to_its_lease(self: &Arc<Self>) {
+        self.open_gate();
+        let after = unpoisoned(&self.state).count.left_to_its_lease();
+        self.follow(after, None);
+    }
+
     /// The server said that the field is not there.
     pub(crate) fn not_ours(self: &Arc<Self>, reason: LostReason) {
         let after = unpoisoned(&self.state).count.not_ours(reason);
@@ -409,64 +449,7 @@ impl Tenure {
     }
 }
 
-/// A client id: random, version 8.
-fn new_id() -> String {
-    let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        // No source of random bits, which hardly exists: the process, its clock and the generator's own seed.
-        let (process, random) = (u64::from(std::process::id()), fastrand::u64(..));
-        let moment = Clock::Boot
-            .now()
-            .as_nanos()
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        bytes = (u128::from(random ^ process.rotate_left(32)) << 64 | u128::from(moment ^ process))
-            .to_be_bytes();
-    }
-    let n = u128::from_be_bytes(bytes);
-    let n = (n & !(0xf << 76)) | (8 << 76);
-    let n = (n & !(0b11 << 62)) | (0b10 << 62);
-    let hex = format!("{n:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
-    format!(
-        "{}-{}-{}-{}-{}",
-        part(0, 8),
-        part(8, 12),
-        part(12, 16),
-        part(16, 20),
-        part(20, 32)
-    )
-}
-
-#[cfg(unix)]
-fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
-
-#[cfg(not(unix))]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
-}
-
 /// A panic elsewhere has left the data as valid as it was: every change below is made whole or not at all.
 pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_id_is_a_version_8_uuid() {
-        let id = new_id();
-
-        assert_eq!(id.len(), 36);
-        assert_eq!(id.as_bytes()[14], b'8');
-        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
-        assert_eq!(id.matches('-').count(), 4);
-        assert_ne!(id, new_id());
-    }
 }

@@ -46,6 +46,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// waits brings the limit, and [`Engine::trouble`] tells what is in the way.
     fn ready(&self, lane: Lane) -> Boxed<()>;
 
+    /// Resolves when the lane has a connection that it did not have before.
+    fn reconnected(&self, lane: Lane) -> Boxed<()>;
+
     /// Why there is no connection, as far as the engine knows: one line, no credentials.
     fn trouble(&self) -> Option<Failure>;
 
@@ -129,7 +132,8 @@ pub(crate) enum Failure {
     NotSent(String),
     /// It may have run, and may still run.
     Unknown(String),
-    /// The server's own error: the script changed nothing after it.
+    /// The server's own error: the script ended there. What it had written before stays; the scripts of this crate read
+    /// first, and after their first write can only be refused the message (`PUBLISH`) or a command's right.
     Refused {
         /// The first word: `WRONGTYPE`, `NOPERM`, `OOM`, `READONLY`, `LOADING`, `BUSY`, `MISCONF` …
         code: String,

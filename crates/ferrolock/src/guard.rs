@@ -17,7 +17,7 @@ use crate::coordination::{Alive, Tenure};
 use crate::engine::Lane;
 use crate::error::{Error, LostReason, Result};
 use crate::kind::{Kind, Lockable, Named, Plain};
-use crate::options::{check_lease, check_time};
+use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
 use crate::protocol::lock;
 
@@ -202,14 +202,14 @@ impl<K: Kind> Guard<K> {
 
     /// Asks the server to keep the lock at least this long from now; for fixed leases.
     ///
+    /// The safety margin is that of the lease asked for here.
+    ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more;
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a lease that is too short or too long.
     pub fn renew(&self, lease: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
         let hold = self.hold.clone();
-        async move {
-            check_lease(lease)?;
-            ask(hold, lease).await
-        }
+        async move { ask(hold, Some(lease)).await }
     }
 
     /// Asks the server now whether the lock is ours.
@@ -217,7 +217,7 @@ impl<K: Kind> Guard<K> {
     /// # Errors
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more.
     pub fn check(&self) -> impl Future<Output = Result<()>> + Send + use<K> {
-        ask(self.hold.clone(), Duration::ZERO)
+        ask(self.hold.clone(), None)
     }
 
     fn lost_error(&self, reason: LostReason) -> Error {
@@ -267,12 +267,14 @@ impl<K: Lockable> Guard<K> {
         async move {
             check_time("a delay", delay)?;
             self.ensure_held()?;
-            let Some(hold) = self.hold.take() else {
-                return Ok(());
+            let lingers = match &self.hold {
+                Some(hold) => self.tenure.lingers(hold).await?,
+                None => false,
             };
-            match self.tenure.linger(&hold, delay).await {
-                Some(answer) => answer,
-                None => unlock(hold).await.map(drop),
+            match self.hold.take() {
+                Some(hold) if lingers => self.tenure.linger(&hold, delay).await,
+                Some(hold) => unlock(hold).await.map(drop),
+                None => Ok(()),
             }
         }
     }
@@ -313,25 +315,23 @@ impl<K: Named> Guard<K> {
     }
 }
 
-/// Asks about a hold; a lease of zero only asks.
-async fn ask(hold: Option<Arc<Hold>>, lease: Duration) -> Result<()> {
+/// Asks about a hold, and for a lease if one is given.
+async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     let Some(hold) = hold else {
         return Err(Error::lost(LostReason::Removed));
     };
     let (tenure, core) = (&hold.tenure, &hold.tenure.core);
     let name = &tenure.keys.lock;
+    let terms = match lease {
+        Some(lease) => Some(hold.terms.by_hand(lease, core.settings.margin_of(lease)?)),
+        None => None,
+    };
     if let Status::Lost(reason) = hold.status() {
         return Err(Error::lost(reason).of(name));
     }
     let sent = core.now();
-    let lease = if lease.is_zero() {
-        lease
-    } else {
-        lease.min(
-            hold.cap
-                .map_or(lease, |cap| cap.since(sent) + hold.terms.margin),
-        )
-    };
+    let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
+    tenure.asks_for(sent, lease);
     let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
     let reply = core.ask_about(Lane::Commands, &tenure.keys, call).await;
     let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)
@@ -340,8 +340,8 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Duration) -> Result<()> {
         tenure.not_ours(reason);
         return Err(Error::lost(reason).of(name));
     }
-    if !lease.is_zero() {
-        hold.renewed(sent, lease);
+    if let Some(terms) = terms {
+        hold.renewed(&terms, sent, lease);
         core.keeper().extended(&hold);
     }
     match hold.status() {

@@ -63,13 +63,8 @@ impl Settings {
         self.terms(&LockOptions::default()).map(drop)
     }
 
-    /// What an acquisition with these options asks for.
-    pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms> {
-        let (lease, renewed) = match options.lease {
-            Lease::Client => (self.watchdog_lease, true),
-            Lease::Watchdog(lease) => (lease, true),
-            Lease::Fixed(lease) => (lease, false),
-        };
+    /// How long before the end of that lease a hold is over for us.
+    pub(crate) fn margin_of(&self, lease: Duration) -> Result<Duration> {
         check_lease(lease)?;
         let margin = self
             .safety_margin
@@ -79,6 +74,17 @@ impl Settings {
                 "a safety margin of {margin:?} does not fit a lease of {lease:?}"
             )));
         }
+        Ok(margin)
+    }
+
+    /// What an acquisition with these options asks for.
+    pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms> {
+        let (lease, renewed) = match options.lease {
+            Lease::Client => (self.watchdog_lease, true),
+            Lease::Watchdog(lease) => (lease, true),
+            Lease::Fixed(lease) => (lease, false),
+        };
+        let margin = self.margin_of(lease)?;
         let interval = match self.renew_every {
             Some(every) if lease == self.watchdog_lease => every,
             _ => lease / 3,
@@ -154,6 +160,15 @@ impl Terms {
         sent.after(lease.saturating_sub(self.margin))
     }
 
+    /// The times of a renewal by hand for that lease.
+    pub(crate) fn by_hand(self, lease: Duration, margin: Duration) -> Terms {
+        Terms {
+            lease,
+            margin,
+            ..self
+        }
+    }
+
     /// The lease to ask for at `now`: never beyond the cap by more than the margin.
     pub(crate) fn lease_at(&self, now: Tick, cap: Option<Tick>) -> Duration {
         match cap {
@@ -163,7 +178,7 @@ impl Terms {
     }
 }
 
-pub(crate) fn check_lease(lease: Duration) -> Result<()> {
+fn check_lease(lease: Duration) -> Result<()> {
     if lease < LEASE_MIN {
         return Err(Error::invalid(format!(
             "a lease of {lease:?} is too short: the least is {LEASE_MIN:?}"

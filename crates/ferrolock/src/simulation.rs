@@ -12,6 +12,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::coordination::census::Census;
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::Lying;
@@ -177,8 +178,8 @@ async fn life(seed: u64, per_mille: u32) {
     }
     clients.iter().for_each(|(_, lying)| lying.honest());
 
-    // Two leases of debts, and what they left behind.
-    tokio::time::sleep(LEASE * 4).await;
+    // Two leases of debts, what they left behind, and subscriptions that linger.
+    tokio::time::sleep(LEASE * 8).await;
     for name in NAMES {
         let lock = clients[0].0.lock(name);
         assert_eq!(
@@ -186,6 +187,14 @@ async fn life(seed: u64, per_mille: u32) {
             [],
             "seed {seed}: {name} is left"
         );
+    }
+    unpoisoned(&world.held).clear();
+    for (client, _) in clients {
+        let core = Arc::downgrade(client.core());
+        assert_eq!(client.core().census(), Census::default(), "seed {seed}");
+        drop(client);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(core.strong_count(), 0, "seed {seed}: the client is left");
     }
 }
 

@@ -208,6 +208,12 @@ impl Desk {
         }
     }
 
+    /// Names that are known here.
+    #[cfg(test)]
+    pub(crate) fn seats(&self) -> usize {
+        self.seats.len()
+    }
+
     /// Every tenure of this client.
     pub(crate) fn tenures(&self) -> Vec<Arc<Tenure>> {
         self.seats

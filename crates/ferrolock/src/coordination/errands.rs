@@ -3,6 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::{Core, unpoisoned};
 
 /// How many errands a client runs.
@@ -11,6 +13,8 @@ pub(crate) struct Errands {
     running: Mutex<Running>,
     /// Told when none is left that the last handle waits for.
     brief_done: Condvar,
+    /// Told when nothing is owed any more.
+    paid: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -19,6 +23,10 @@ struct Running {
     long: usize,
     /// The last handle is gone: with the last errand the connections end.
     abandoned: bool,
+    /// The connections have ended, or are about to: nothing more can be owed.
+    closed: bool,
+    /// Somebody minds the connections for what is owed.
+    minded: bool,
 }
 
 /// How long an errand may take.
@@ -54,8 +62,13 @@ impl Drop for Errand {
         let mut running = unpoisoned(&errands.running);
         *running.of(self.length) -= 1;
         let over = running.abandoned && running.brief == 0 && running.long == 0;
+        running.closed |= over;
         let told = self.length == Length::Brief && running.brief == 0;
+        let paid = self.length == Length::Long && running.long == 0;
         drop(running);
+        if paid {
+            errands.paid.notify_waiters();
+        }
         if told {
             errands.brief_done.notify_all();
             self.core.is_quieter();
@@ -80,6 +93,12 @@ impl Errands {
         unpoisoned(&self.running).brief
     }
 
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> usize {
+        let running = unpoisoned(&self.running);
+        running.brief + running.long
+    }
+
     /// Blocks until no brief errand runs, at most so long.
     pub(crate) fn wait_for_brief(&self, limit: Duration) {
         let running = unpoisoned(&self.running);
@@ -93,6 +112,40 @@ impl Errands {
     pub(crate) fn abandon(&self) -> bool {
         let mut running = unpoisoned(&self.running);
         running.abandoned = true;
-        running.brief == 0 && running.long == 0
+        let over = running.brief == 0 && running.long == 0;
+        running.closed |= over;
+        over
+    }
+
+    /// Nothing more is owed from now on.
+    pub(crate) fn close(&self) {
+        unpoisoned(&self.running).closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        unpoisoned(&self.running).closed
+    }
+
+    /// True: from now on the caller minds the connections, until [`paid`](Errands::paid).
+    pub(crate) fn minds_connections(&self) -> bool {
+        !std::mem::replace(&mut unpoisoned(&self.running).minded, true)
+    }
+
+    /// Ready when nothing is owed any more, and nobody minds the connections.
+    pub(crate) async fn paid(&self) {
+        loop {
+            let mut paid = std::pin::pin!(self.paid.notified());
+            paid.as_mut().enable();
+            if self.minds_nothing() {
+                return;
+            }
+            paid.await;
+        }
+    }
+
+    fn minds_nothing(&self) -> bool {
+        let mut running = unpoisoned(&self.running);
+        running.minded &= running.long > 0;
+        !running.minded
     }
 }

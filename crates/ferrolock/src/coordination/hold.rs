@@ -35,6 +35,8 @@ pub(crate) struct Hold {
     pub(crate) since: Tick,
     clock: Clock,
     deadline: AtomicU64,
+    /// When the server ends it, if nobody else asks for more.
+    server_until: AtomicU64,
     status: AtomicU8,
     /// The keeper's number for it; zero: not kept.
     pub(crate) kept_as: AtomicU64,
@@ -121,6 +123,7 @@ impl Hold {
             cap,
             since: sent,
             deadline: AtomicU64::new(deadline.as_nanos()),
+            server_until: AtomicU64::new(sent.after(lease).as_nanos()),
             status: AtomicU8::new(Status::Held.code()),
             kept_as: AtomicU64::new(0),
             leaver: Leaver::default(),
@@ -184,18 +187,19 @@ impl Hold {
         match (self.status(), self.terms.renew_every) {
             (Status::Lost(_) | Status::Released, _) => Duration::ZERO,
             (_, Some(_)) => self.wanted_lease(now),
-            (_, None) => self.deadline().since(now) + self.terms.margin,
+            (_, None) => Tick::from_nanos(self.server_until.load(Ordering::Acquire)).since(now),
         }
     }
 
     /// A renewal that was sent at `sent` for `lease` is confirmed. Too late if the deadline has passed meanwhile.
-    pub(crate) fn renewed(&self, sent: Tick, lease: Duration) -> Tick {
+    pub(crate) fn renewed(&self, terms: &Terms, sent: Tick, lease: Duration) -> Tick {
         if matches!(self.status(), Status::Held | Status::Uncertain) {
-            let until = self
-                .terms
-                .deadline(sent, lease)
-                .min(self.cap.unwrap_or(Tick::FAR));
-            self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
+            let (deadline, until) = (terms.deadline(sent, lease), sent.after(lease));
+            let deadline = deadline.min(self.cap.unwrap_or(Tick::FAR));
+            self.server_until
+                .fetch_max(until.as_nanos(), Ordering::AcqRel);
+            self.deadline
+                .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
             self.change(Status::Uncertain, Status::Held);
         }
         self.deadline()

@@ -5,6 +5,8 @@
 //! runtime. [`watch`] and [`debts`] decide; this file does.
 
 pub(crate) mod debts;
+#[cfg(test)]
+mod kept;
 mod pay;
 mod renewal;
 #[cfg(all(test, feature = "embedded"))]
@@ -13,13 +15,16 @@ mod timer;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::debts::{Debts, Owing};
+use self::debts::{Debts, Due as DebtDue};
+#[cfg(test)]
+pub(crate) use self::kept::Kept;
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::slot::Slot;
@@ -28,7 +33,7 @@ use super::errands::{Errand, Length};
 use super::hold::Hold;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
-use crate::error::{Error, LostReason};
+use crate::error::LostReason;
 use crate::figures;
 use crate::options::Terms;
 
@@ -85,6 +90,8 @@ enum Alarm {
     Renewal(Arc<Hold>),
     /// A caller who does not come to look at its first attempt.
     First(Arc<Core>, Arc<Request>),
+    /// A client without handles that still owes something.
+    Close(Weak<Core>),
 }
 
 /// How often somebody was called.
@@ -104,7 +111,7 @@ enum Job {
 /// What lies before the keeper at one moment.
 struct Agenda {
     due: Vec<Due<Watched>>,
-    debts: Vec<(u64, Debt)>,
+    debts: Vec<DebtDue<Debt>>,
     alarms: Vec<Alarm>,
     jobs: Vec<Job>,
     next: Tick,
@@ -162,13 +169,8 @@ impl Keeper {
                     .build()
                 {
                     Ok(runtime) => loop {
-                        // A panic can only come from somebody else's waker or log sink; renewal must outlive it.
-                        let keep = std::panic::AssertUnwindSafe(|| {
-                            runtime.block_on(keeper.clone().keep())
-                        });
-                        if std::panic::catch_unwind(keep).is_err() {
-                            tracing::error!("the keeper was interrupted by a panic and goes on");
-                        }
+                        // Renewal outlives whatever panics.
+                        safely(|| runtime.block_on(keeper.clone().keep()));
                     },
                     Err(error) => {
                         tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
@@ -260,28 +262,6 @@ impl Keeper {
         self.news.notify_one();
     }
 
-    /// The outcome of this tenure's first acquire is unknown.
-    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
-        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire, lease);
-    }
-
-    fn owe(&self, what: Owed, kind: Owing, lease: Duration) {
-        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &what;
-        let errand = Arc::new(Errand::new(&tenure.core, Length::Long));
-        let mut state = unpoisoned(&self.state);
-        state.debts.owe(
-            self.clock.now(),
-            Debt {
-                what,
-                _errand: errand,
-            },
-            kind,
-            lease,
-        );
-        figures::debts_open(state.debts.len());
-        self.wake_for(&state);
-    }
-
     /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
     /// answered until then is taken over.
     pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, (Tick, u64)) {
@@ -289,6 +269,11 @@ impl Keeper {
         let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
         let alarm = Alarm::Unlock(hold.clone(), Call::First);
         (renewing, self.set_in(&mut state, until, alarm))
+    }
+
+    /// A hold whose leaver is not answered until then is told so, and the keeper goes on with it.
+    pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> (Tick, u64) {
+        self.set(until, Alarm::Unlock(hold.clone(), Call::First))
     }
 
     fn unanswered(&self, hold: Arc<Hold>, call: Call) {
@@ -309,7 +294,7 @@ impl Keeper {
                 self.set(until, Alarm::Unlock(hold.clone(), Call::Last));
             }
             Call::Last => {
-                hold.leaver.answer(Err(no_answer(tenure)));
+                hold.leaver.answer(Err(tenure.not_released()));
                 tenure.open_gate();
                 self.settle(tenure);
             }
@@ -329,6 +314,11 @@ impl Keeper {
         until: Tick,
     ) -> (Tick, u64) {
         self.set(until, Alarm::First(core.clone(), request.clone()))
+    }
+
+    /// What the client still owes then is left to the leases.
+    pub(crate) fn alarm_close(&self, core: &Arc<Core>, until: Tick) {
+        self.set(until, Alarm::Close(Arc::downgrade(core)));
     }
 
     fn set(&self, at: Tick, alarm: Alarm) -> (Tick, u64) {
@@ -357,11 +347,12 @@ impl Keeper {
         let mut timer = Timer::new(&self.clock);
         loop {
             let agenda = self.agenda();
-            self.work_off(agenda.due, agenda.debts, agenda.alarms, agenda.jobs);
+            let next = agenda.next;
+            self.work_off(agenda);
             tokio::select! {
                 biased;
                 () = self.news.notified() => {}
-                () = timer.sleep_until(agenda.next) => {}
+                () = timer.sleep_until(next) => {}
             }
         }
     }
@@ -399,38 +390,44 @@ impl Keeper {
         }
     }
 
-    fn work_off(
-        self: &Arc<Self>,
-        due: Vec<Due<Watched>>,
-        debts: Vec<(u64, Debt)>,
-        alarms: Vec<Alarm>,
-        jobs: Vec<Job>,
-    ) {
-        for due in due {
-            match due {
+    fn work_off(self: &Arc<Self>, agenda: Agenda) {
+        for due in agenda.due {
+            safely(|| match due {
                 Due::Renew { id, hold, again } => {
-                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)))
+                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)));
                 }
                 Due::Over(watched) => self.over(&watched),
                 Due::OfferOver(watched) => offer_over(&watched),
-            }
+            });
         }
-        for (id, owed) in debts {
-            tokio::spawn(self.clone().pay(id, owed.what));
+        for due in agenda.debts {
+            safely(|| match due {
+                DebtDue::Try(id, debt) => self.try_to_pay(id, debt),
+                DebtDue::Over(debt) => self.not_owed(debt),
+            });
         }
-        for alarm in alarms {
-            match alarm {
-                Alarm::Unlock(hold, call) => self.unanswered(hold, call),
-                Alarm::Renewal(hold) => hold.renewal_given_up(),
-                Alarm::First(core, request) => first::overdue(&core, &request),
-            }
+        for alarm in agenda.alarms {
+            safely(|| self.rung(alarm));
         }
-        for job in jobs {
-            match job {
+        for job in agenda.jobs {
+            safely(|| match job {
                 Job::Settle(tenure, errand) => {
-                    drop(tokio::spawn(self.clone().finish(tenure, errand)))
+                    drop(tokio::spawn(self.clone().finish(tenure, errand)));
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
+            });
+        }
+    }
+
+    fn rung(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::Unlock(hold, call) => self.unanswered(hold, call),
+            Alarm::Renewal(hold) => hold.renewal_given_up(),
+            Alarm::First(core, request) => first::overdue(&core, &request),
+            Alarm::Close(core) => {
+                if let Some(core) = core.upgrade() {
+                    self.give_up(&core);
+                }
             }
         }
     }
@@ -493,11 +490,10 @@ fn offer_over(watched: &Watched) {
     }
 }
 
-fn no_answer(tenure: &Tenure) -> Error {
-    let core = &tenure.core;
-    let limit = core.settings.command_limit;
-    Error::unreachable(format!(
-        "{} did not answer the release for {limit:.1?}; it is tried again until the lease is over",
-        core.engine.address()
-    ))
+/// Wakers and log sinks are other people's code: what panics in one must not cost the rest of the agenda.
+fn safely(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        let told = || tracing::error!("the keeper was interrupted by a panic and goes on");
+        let _ = catch_unwind(told);
+    }
 }

@@ -43,6 +43,11 @@ impl Leaver {
         matches!(*unpoisoned(&self.state), Leaving::Waiting(_))
     }
 
+    /// It was answered, and waits for something else.
+    pub(crate) fn again(&self) {
+        *unpoisoned(&self.state) = Leaving::Waiting(None);
+    }
+
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
         let mut state = unpoisoned(&self.state);
         if let Leaving::Waiting(waker) = &mut *state {

@@ -1,5 +1,7 @@
 //! How holds are given back, and how a tenure's count on the server is brought to what lives here.
 
+mod linger;
+
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -34,6 +36,8 @@ pub(crate) enum Driven {
 pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let tenure = &hold.tenure;
     let core = &tenure.core;
+    core.check_process()
+        .map_err(|error| error.of(&tenure.keys.lock))?;
     let now = core.now();
     let was = hold.release();
     let keeper = core.keeper();
@@ -43,6 +47,17 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
         let reason = was.lost().unwrap_or(reason);
         return Err(Error::lost(reason).of(&tenure.keys.lock));
     }
+    let answer = hear(&hold, renewing, alarm).await;
+    match was.lost() {
+        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
+        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
+    }
+}
+
+/// Sends what the tenure has to send until the hold is answered, perhaps after a renewal of it.
+async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -> Result<u32> {
+    let tenure = &hold.tenure;
+    let keeper = tenure.core.keeper();
     let mut unfinished = Unfinished {
         tenure: Some(tenure),
     };
@@ -66,10 +81,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     if unpoisoned(&tenure.state).count.is_settled() {
         unfinished.tenure = None;
     }
-    match was.lost() {
-        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
-        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
-    }
+    answer
 }
 
 /// Hands what is unfinished to the keeper.
@@ -88,6 +100,10 @@ impl Drop for Unfinished<'_> {
 impl Hold {
     /// Gives it back without waiting: the keeper sends the release.
     pub(crate) fn give_back(self: Arc<Self>) {
+        // What a forked child has is a copy; the parent gives it back.
+        if self.tenure.core.is_forked() {
+            return;
+        }
         self.release();
         let keeper = self.tenure.core.keeper();
         keeper.forget(&self);
@@ -95,53 +111,6 @@ impl Hold {
         if self.tenure.leave(&self, None, now).is_ok() {
             keeper.settle(&self.tenure);
         }
-    }
-}
-
-impl Tenure {
-    /// Leaves the last hold to the server, which keeps the name for `stay`. `None`: other holds go on.
-    pub(crate) async fn linger(
-        self: &Arc<Self>,
-        hold: &Arc<Hold>,
-        stay: Duration,
-    ) -> Option<Result<()>> {
-        let number = {
-            let mut state = unpoisoned(&self.state);
-            if !state.count.linger() {
-                return None;
-            }
-            state.count.number()
-        };
-        let sent = self.core.now();
-        let mut unfinished = Unfinished { tenure: Some(self) };
-        let op = Op::Release { left: 0 };
-        let running = Running {
-            tenure: self,
-            command: Command { op, sent, number },
-            lane: Lane::Commands,
-            ended: false,
-        };
-        hold.release();
-        if self.core.keeper().forget(hold) {
-            hold.renewal_ended().await;
-        }
-        unpoisoned(&self.state).members.clear();
-        let call = lock::linger(&self.keys, &self.bearer, stay);
-        let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
-        let standing = reply.and_then(|reply| {
-            lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
-        });
-        let answer = standing
-            .map_err(|error| error.of(&self.keys.lock))
-            .and_then(|standing| match standing.lost() {
-                None => Ok(()),
-                Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
-            });
-        if answer.is_ok() {
-            running.end(Ok(Value::Int(0)));
-            unfinished.tenure = None;
-        }
-        Some(answer)
     }
 }
 
@@ -248,7 +217,9 @@ impl Tenure {
             Op::Reenter { count } => {
                 let terms = state.count.reentering().map(|request| request.terms)?;
                 let cap = terms.max_hold.map(|limit| now.after(limit));
-                lock::reenter(&self.keys, &self.bearer, terms.lease_at(now, cap), count)
+                let lease = terms.lease_at(now, cap);
+                self.asks_for(now, lease);
+                lock::reenter(&self.keys, &self.bearer, lease, count)
             }
             Op::Release { left } => {
                 let need = state
@@ -257,6 +228,7 @@ impl Tenure {
                     .map(|member| member.need(now))
                     .max()
                     .unwrap_or_default();
+                self.asks_for(now, need);
                 lock::release(&self.keys, &self.bearer, left, need)
             }
         };
@@ -287,6 +259,9 @@ impl Tenure {
             return Driven::Quiet;
         }
         let after = state.count.ended(answered.outcome);
+        if gate == Gate::Opens {
+            state.trouble.clone_from(&answered.error);
+        }
         match answered.command.op {
             Op::Release { left: 0 } => {
                 let opens = gate == Gate::Opens && std::mem::take(&mut state.gate_closed);

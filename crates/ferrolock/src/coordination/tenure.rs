@@ -87,6 +87,17 @@ pub(crate) struct After<R, L> {
     pub(crate) again: bool,
 }
 
+/// Whether the last hold can be left to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lingering {
+    /// It is, from now on: the command for it is under way.
+    UnderWay,
+    /// The server does not have, or may not have, what lives here: that comes first.
+    Unsettled,
+    /// It is not the last one, or somebody is on the way in.
+    OthersGoOn,
+}
+
 impl<R, L> Default for After<R, L> {
     fn default() -> Self {
         Self {
@@ -296,16 +307,29 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    /// The last hold is left to the server, which ends it: under way from now on. False: others go on, or may.
-    pub(crate) fn linger(&mut self) -> bool {
-        let last = self.phase == Phase::Live && self.holds == 1 && self.is_settled();
-        if last {
-            self.holds = 0;
-            self.phase = Phase::Closed;
-            self.number += 1;
-            self.under_way = Some(UnderWay::Release(Few::new(), 0));
+    /// The last hold is left to the server, which ends it.
+    pub(crate) fn linger(&mut self) -> Lingering {
+        if self.phase != Phase::Live || self.holds != 1 || self.is_awaited() {
+            return Lingering::OthersGoOn;
         }
-        last
+        if !self.is_settled() {
+            return Lingering::Unsettled;
+        }
+        self.holds = 0;
+        self.phase = Phase::Closed;
+        self.number += 1;
+        self.under_way = Some(UnderWay::Release(Few::new(), 0));
+        Lingering::UnderWay
+    }
+
+    /// Somebody who stays wants to hear when the server has what lives here.
+    pub(crate) fn settles(&mut self, who: L) -> Result<(), LostReason> {
+        match (self.phase, &mut self.under_way) {
+            (Phase::Over(reason), _) => return Err(reason),
+            (_, Some(UnderWay::Release(leavers, left))) if *left == self.holds => leavers.push(who),
+            _ => self.leaving.push(who),
+        }
+        Ok(())
     }
 
     /// The server was asked about the field in another way, and has none.
@@ -314,6 +338,14 @@ impl<R, L> Count<R, L> {
             // A release under way says itself what it found.
             Phase::Live => self.lose(reason, Vec::new(), Few::new()),
             _ => After::default(),
+        }
+    }
+
+    /// Nobody goes on telling the server what it should have: its lease is over, or nothing reaches it any more.
+    pub(crate) fn left_to_its_lease(&mut self) -> After<R, L> {
+        match self.phase {
+            Phase::Live | Phase::Closed => self.lose(LostReason::Expired, Vec::new(), Few::new()),
+            Phase::Entering | Phase::Over(_) => After::default(),
         }
     }
 

@@ -166,21 +166,48 @@ fn a_reentry_answered_after_the_tenure_was_lost_enters_nothing() {
 fn only_the_last_hold_can_be_left_to_the_server() {
     let mut count = live();
     reentered(&mut count, "b");
-    assert!(!count.linger());
+    assert_eq!(count.linger(), Lingering::OthersGoOn);
     count.leave(None).unwrap();
+    assert_eq!(count.linger(), Lingering::Unsettled);
     count.next();
+    assert_eq!(count.linger(), Lingering::Unsettled);
     count.ended(Outcome::Done);
 
-    assert!(count.linger());
+    assert_eq!(count.linger(), Lingering::UnderWay);
     assert_eq!((count.enter("c"), count.next()), (Err("c"), None));
     count.ended(Outcome::Done);
     assert!(count.is_settled());
 }
 
 #[test]
+fn a_hold_that_somebody_comes_in_to_share_is_not_left_to_the_server() {
+    let mut count = live();
+    count.enter("b").unwrap();
+    assert_eq!(count.linger(), Lingering::OthersGoOn);
+    count.next();
+    assert_eq!(count.linger(), Lingering::OthersGoOn);
+    count.ended(Outcome::Unknown);
+
+    assert_eq!(count.linger(), Lingering::Unsettled);
+}
+
+#[test]
+fn whoever_stays_hears_when_the_server_has_what_lives_here() {
+    let mut count = live();
+    reentered(&mut count, "b");
+    count.leave(None).unwrap();
+    assert_eq!(count.next(), Some(Op::Release { left: 1 }));
+    count.settles("a").unwrap();
+
+    assert_eq!(count.ended(Outcome::Done).left, Some((few(["a"]), 1)));
+
+    assert_eq!((count.linger(), count.holds()), (Lingering::UnderWay, 0));
+}
+
+#[test]
 fn what_could_not_be_left_to_the_server_is_released() {
     let mut count = live();
-    assert!(count.linger());
+    assert_eq!(count.linger(), Lingering::UnderWay);
 
     assert!(count.ended(Outcome::NotDone).again);
 

@@ -9,6 +9,7 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ impl Lying {
             plot: Mutex::default(),
             gate: watch::Sender::new(Gate::Open),
             count: watch::Sender::new(0),
+            heals: watch::Sender::new(()),
+            closed: AtomicBool::new(false),
         });
         Arc::new(Self { stage })
     }
@@ -138,6 +141,7 @@ impl Lying {
     pub(crate) fn heal(&self) {
         let gapped = self.stage.plot().heal();
         self.release();
+        self.stage.heals.send_replace(());
         for ear in gapped.iter().filter_map(Weak::upgrade) {
             ear.ear.hear(Signal::Gap);
         }
@@ -201,6 +205,14 @@ impl Engine for Lying {
         })
     }
 
+    fn reconnected(&self, _lane: Lane) -> Boxed<()> {
+        let stage = self.stage.clone();
+        Box::pin(async move {
+            // The sender lives in `stage`.
+            let _ = stage.heals.subscribe().changed().await;
+        })
+    }
+
     fn trouble(&self) -> Option<Failure> {
         if self.stage.plot().is_anything_cut() {
             return Some(not_sent());
@@ -238,6 +250,7 @@ impl Engine for Lying {
 
     fn close(&self) {
         self.stage.inner.close();
+        self.stage.closed.store(true, Ordering::Release);
         self.lose_hanging();
     }
 }
@@ -256,6 +269,9 @@ struct Stage {
     gate: watch::Sender<Gate>,
     /// How many calls were seen.
     count: watch::Sender<usize>,
+    /// Told when partitions end: there are new connections.
+    heals: watch::Sender<()>,
+    closed: AtomicBool,
 }
 
 /// What was last decided about the calls that hang.
@@ -365,7 +381,7 @@ impl Stage {
     /// Waits until there is a connection: of a lane, or for subscriptions.
     async fn connected(&self, lane: Option<Lane>) {
         let mut gate = self.gate.subscribe();
-        while self.plot().is_disconnected(lane) {
+        while self.plot().is_disconnected(lane) && !self.closed.load(Ordering::Acquire) {
             // The sender lives in `self`.
             let _ = gate.changed().await;
         }

@@ -128,6 +128,11 @@ impl Engine for RedisEngine {
         Box::pin(async move { link.ready().await })
     }
 
+    fn reconnected(&self, lane: Lane) -> Boxed<()> {
+        let link = self.link(lane).clone();
+        Box::pin(async move { link.reconnected().await })
+    }
+
     fn trouble(&self) -> Option<Failure> {
         self.commands
             .trouble()

@@ -19,7 +19,7 @@ static KIND_OF: Script = script!("lock/kind_of");
 
 /// Every script of this file; tests and checks walk over it.
 #[cfg(test)]
-pub(crate) static SCRIPTS: [&Script; 7] = [
+pub(crate) static SCRIPTS: [&Script; 8] = [
     &ACQUIRE,
     &REENTER,
     &RELEASE,
@@ -27,6 +27,7 @@ pub(crate) static SCRIPTS: [&Script; 7] = [
     &LINGER,
     &FORCE_UNLOCK,
     &INSPECT,
+    &KIND_OF,
 ];
 
 /// The keys of one name.

@@ -110,3 +110,31 @@ fn a_waiter_is_told_when_the_key_becomes_another_type() {
         drop(guard);
     });
 }
+
+/// Details are for people: whatever stands in their place is left alone, and the lock works.
+#[test]
+fn details_of_another_type_cost_a_labelled_lock_nothing() {
+    on_each_server(async |server| {
+        let client = connect(server).await;
+        let details = "ferrolock_holder:{orders}";
+        server.command(&["SET", details, "7"]);
+        let lock = client.lock("orders").label("import");
+
+        let guard = lock.lock().await.unwrap();
+        let inner = guard.relock().await.unwrap();
+        inner.unlock().await.unwrap();
+        guard.check().await.unwrap();
+        let holders = lock.holders().await.unwrap();
+        assert_eq!((holders.len(), holders[0].label.as_deref()), (1, None));
+        let waiter = {
+            let lock = client.lock("orders");
+            tokio::spawn(async move { lock.lock().await })
+        };
+        server.wait_for_subscribers("redisson_lock__channel:{orders}", 1);
+        guard.unlock().await.unwrap();
+
+        waiter.await.unwrap().unwrap().unlock().await.unwrap();
+        assert!(!lock.is_locked().await.unwrap());
+        server.command(&["DEL", details]);
+    });
+}

@@ -92,6 +92,7 @@ impl Attempt {
             Ok(lock::Attempt::Granted) => {
                 self.stage = Stage::Answered;
                 let tenure = self.tenure.clone();
+                tenure.asks_for(self.sent, self.lease);
                 let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
                 self.is_awaited = self.tenure.moved_in(&hold);
                 Attempted::Granted(hold)

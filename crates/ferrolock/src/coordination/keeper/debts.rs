@@ -2,19 +2,22 @@
 //!
 //! A state machine without I/O and clock; `T` stands for what is owed. Two kinds: a release whose answer stayed out,
 //! done when it is answered; and the field of an acquire whose outcome is unknown, which may still run late, so its
-//! release is repeated on a fixed schedule for two leases whatever the answers say.
+//! release is repeated on a fixed schedule for two leases whatever the answers say. A new connection brings the next
+//! try forward.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::engine::Tick;
 
-/// After the first try, at these times; then every third of the lease.
+/// After the first try, at these times; then regularly.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(7),
 ];
+/// A release is tried at least so often: whoever waits for the name waits for it.
+const RELEASE_PAUSE: Duration = Duration::from_secs(10);
 
 /// What is owed, by number.
 #[derive(Debug)]
@@ -31,7 +34,6 @@ struct Debt<T> {
     tries: usize,
     /// A try is under way, perhaps waiting for a connection.
     trying: bool,
-    third: Duration,
     until: Tick,
     timer: Tick,
 }
@@ -39,10 +41,36 @@ struct Debt<T> {
 /// When a debt is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owing {
-    /// With its first answer.
-    Release,
+    /// With its first answer; not owed any more when the server has ended the lease itself.
+    Release { until: Tick },
     /// When two leases have passed: the acquire may run late.
-    LateAcquire,
+    LateAcquire { lease: Duration },
+}
+
+impl Owing {
+    fn until(self, now: Tick) -> Tick {
+        match self {
+            Owing::Release { until } => until.max(now),
+            Owing::LateAcquire { lease } => now.after(lease * 2),
+        }
+    }
+
+    fn pause(self, tries: usize) -> Duration {
+        let regular = match self {
+            Owing::Release { .. } => RELEASE_PAUSE,
+            Owing::LateAcquire { lease } => lease / 3,
+        };
+        PAUSES.get(tries).copied().unwrap_or(regular)
+    }
+}
+
+/// What is to be done about a debt.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due<T> {
+    /// Comes again later unless it is paid.
+    Try(u64, T),
+    /// Its time is over; it is not owed any more.
+    Over(T),
 }
 
 impl<T: Clone> Debts<T> {
@@ -55,30 +83,23 @@ impl<T: Clone> Debts<T> {
     }
 
     /// Owes a release from now on; the first try is due at once.
-    pub(crate) fn owe(&mut self, now: Tick, what: T, kind: Owing, lease: Duration) {
+    pub(crate) fn owe(&mut self, now: Tick, what: T, kind: Owing) {
         let id = self.next_id;
         self.next_id += 1;
-        let until = now.after(match kind {
-            Owing::Release => lease,
-            Owing::LateAcquire => lease * 2,
-        });
-        self.entries.insert(
-            id,
-            Debt {
-                what,
-                kind,
-                tries: 0,
-                trying: false,
-                third: lease / 3,
-                until,
-                timer: now,
-            },
-        );
+        let debt = Debt {
+            what,
+            kind,
+            tries: 0,
+            trying: false,
+            until: kind.until(now),
+            timer: now,
+        };
+        self.entries.insert(id, debt);
         self.timers.insert((now, id));
     }
 
-    /// What is to be tried now. Each comes again later unless it is paid.
-    pub(crate) fn due(&mut self, now: Tick) -> Vec<(u64, T)> {
+    /// What is to be tried now, and what is over.
+    pub(crate) fn due(&mut self, now: Tick) -> Vec<Due<T>> {
         let mut due = Vec::new();
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -89,19 +110,44 @@ impl<T: Clone> Debts<T> {
                 continue;
             };
             if now > debt.until {
-                self.entries.remove(&id);
+                due.extend(self.entries.remove(&id).map(|debt| Due::Over(debt.what)));
                 continue;
             }
-            let pause = PAUSES.get(debt.tries).copied().unwrap_or(debt.third);
             let trying = std::mem::replace(&mut debt.trying, true);
+            debt.timer = match now.after(debt.kind.pause(debt.tries)) {
+                next if next <= debt.until => next,
+                _ => debt.until.after(Duration::from_nanos(1)),
+            };
             debt.tries += 1;
-            debt.timer = now.after(pause);
             self.timers.insert((debt.timer, id));
             if !trying {
-                due.push((id, debt.what.clone()));
+                due.push(Due::Try(id, debt.what.clone()));
             }
         }
         due
+    }
+
+    /// There is a new connection: what `of` names is tried at once.
+    pub(crate) fn hurry(&mut self, now: Tick, of: impl Fn(&T) -> bool) {
+        for (id, debt) in &mut self.entries {
+            if of(&debt.what) && !debt.trying && debt.timer > now {
+                self.timers.remove(&(debt.timer, *id));
+                debt.timer = now;
+                self.timers.insert((now, *id));
+            }
+        }
+    }
+
+    /// What `of` names is not owed any more.
+    pub(crate) fn take(&mut self, of: impl Fn(&T) -> bool) -> Vec<T> {
+        let timers = &mut self.timers;
+        self.entries
+            .extract_if(|_, debt| of(&debt.what))
+            .map(|(id, debt)| {
+                timers.remove(&(debt.timer, id));
+                debt.what
+            })
+            .collect()
     }
 
     /// A try ended without an answer.
@@ -122,7 +168,7 @@ impl<T: Clone> Debts<T> {
         if self
             .entries
             .get(&id)
-            .is_some_and(|debt| debt.kind == Owing::Release)
+            .is_some_and(|debt| matches!(debt.kind, Owing::Release { .. }))
         {
             self.forget(id);
         }
@@ -133,6 +179,11 @@ impl<T: Clone> Debts<T> {
         if let Some(debt) = self.entries.remove(&id) {
             self.timers.remove(&(debt.timer, id));
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self, of: impl Fn(&T) -> bool) -> usize {
+        self.entries.values().filter(|debt| of(&debt.what)).count()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -154,51 +205,96 @@ mod tests {
         Tick::from_nanos((100 + seconds) * 1_000_000_000)
     }
 
-    /// The seconds at which a debt is tried, if nobody answers or if everybody does.
-    fn tries(kind: Owing, answered: bool) -> Vec<u64> {
+    const LATE_ACQUIRE: Owing = Owing::LateAcquire { lease: LEASE };
+
+    fn release(seconds: u64) -> Owing {
+        let until = at(seconds);
+        Owing::Release { until }
+    }
+
+    /// The seconds at which a debt is tried, if nobody answers or if everybody does, and when it is over.
+    fn tries(kind: Owing, answered: bool) -> (Vec<u64>, Option<u64>) {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", kind, LEASE);
-        let mut seconds = Vec::new();
+        debts.owe(at(0), "field", kind);
+        let (mut seconds, mut over) = (Vec::new(), None);
         for second in 0..200 {
-            for (id, _) in debts.due(at(second)) {
-                seconds.push(second);
-                if answered {
-                    debts.answered(id);
-                } else {
-                    debts.unanswered(id);
+            for due in debts.due(at(second)) {
+                match due {
+                    Due::Over(_) => over = Some(second),
+                    Due::Try(id, _) if answered => {
+                        seconds.push(second);
+                        debts.answered(id);
+                    }
+                    Due::Try(id, _) => {
+                        seconds.push(second);
+                        debts.unanswered(id);
+                    }
                 }
             }
         }
         assert_eq!((debts.len(), debts.next()), (0, None));
-        seconds
+        (seconds, over)
     }
 
     #[test]
     fn a_late_acquire_is_released_again_and_again_for_two_leases() {
-        assert_eq!(
-            tries(Owing::LateAcquire, true),
-            [0, 1, 3, 10, 20, 30, 40, 50, 60]
-        );
-        assert_eq!(
-            tries(Owing::LateAcquire, false),
-            [0, 1, 3, 10, 20, 30, 40, 50, 60]
-        );
+        let schedule = vec![0, 1, 3, 10, 20, 30, 40, 50, 60];
+
+        assert_eq!(tries(LATE_ACQUIRE, true), (schedule.clone(), Some(61)));
+        assert_eq!(tries(LATE_ACQUIRE, false), (schedule, Some(61)));
     }
 
     #[test]
     fn a_release_is_tried_until_it_is_answered_or_the_lease_is_over() {
-        assert_eq!(tries(Owing::Release, true), [0]);
-        assert_eq!(tries(Owing::Release, false), [0, 1, 3, 10, 20, 30]);
+        assert_eq!(tries(release(30), true), (vec![0], None));
+        let schedule = vec![0, 1, 3, 10, 20, 30];
+        assert_eq!(tries(release(30), false), (schedule, Some(31)));
+        assert_eq!(tries(release(2), false), (vec![0, 1], Some(3)));
+    }
+
+    #[test]
+    fn however_long_the_lease_a_release_is_tried_every_ten_seconds() {
+        let (tries, over) = tries(release(150), false);
+
+        assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 10));
+        assert_eq!((tries.last(), over), (Some(&150), Some(151)));
     }
 
     #[test]
     fn a_try_that_waits_for_a_connection_is_not_doubled() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", Owing::LateAcquire, LEASE);
+        debts.owe(at(0), "field", LATE_ACQUIRE);
 
         assert_eq!(debts.due(at(0)).len(), 1);
+        debts.hurry(at(4), |_| true);
         assert_eq!(debts.due(at(5)).len(), 0);
         debts.unanswered(1);
         assert_eq!(debts.due(at(20)).len(), 1);
+    }
+
+    #[test]
+    fn a_new_connection_brings_the_next_try_forward() {
+        let mut debts = Debts::new();
+        debts.owe(at(0), "ours", LATE_ACQUIRE);
+        debts.owe(at(0), "theirs", LATE_ACQUIRE);
+        debts.due(at(10));
+        debts.answered(1);
+        debts.answered(2);
+
+        debts.hurry(at(10), |what| *what == "ours");
+
+        assert_eq!(debts.due(at(10)), [Due::Try(1, "ours")]);
+        assert_eq!(debts.next(), Some(at(11)));
+    }
+
+    #[test]
+    fn what_is_taken_out_is_not_tried_any_more() {
+        let mut debts = Debts::new();
+        debts.owe(at(0), "ours", LATE_ACQUIRE);
+        debts.owe(at(0), "theirs", LATE_ACQUIRE);
+
+        assert_eq!(debts.take(|what| *what == "ours"), ["ours"]);
+
+        assert_eq!(debts.due(at(0)), [Due::Try(2, "theirs")]);
     }
 }

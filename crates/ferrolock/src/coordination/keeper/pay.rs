@@ -4,19 +4,97 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::debts::Owing;
-use super::{Keeper, Owed};
-use crate::coordination::errands::Errand;
+use super::{Debt, Keeper, Owed};
+use crate::coordination::errands::{Errand, Length};
 use crate::coordination::release::{Driven, settle};
-use crate::coordination::{Tenure, unpoisoned};
+use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Lane, Tick};
 use crate::figures;
 use crate::protocol::lock;
 
 impl Keeper {
+    /// The outcome of this tenure's first acquire is unknown.
+    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
+        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire { lease });
+    }
+
+    /// The tenure's release has no answer: owed until the server has ended the last lease it was asked for. A command
+    /// that is under way may have that much more time to get there.
+    fn owe_release(&self, tenure: &Arc<Tenure>) {
+        let until = tenure
+            .server_until()
+            .after(tenure.core.settings.command_limit);
+        self.owe(Owed::Tenure(tenure.clone()), Owing::Release { until });
+    }
+
+    fn owe(&self, what: Owed, kind: Owing) {
+        if what.tenure().core.errands.is_closed() {
+            return what.is_left_to_its_lease();
+        }
+        let _errand = Arc::new(Errand::new(&what.tenure().core, Length::Long));
+        let mut state = unpoisoned(&self.state);
+        state
+            .debts
+            .owe(self.clock.now(), Debt { what, _errand }, kind);
+        figures::debts_open(state.debts.len());
+        self.wake_for(&state);
+    }
+
+    pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
+        let core = &debt.what.tenure().core;
+        if core.errands.minds_connections() {
+            tokio::spawn(self.clone().mind_connections(core.clone()));
+        }
+        tokio::spawn(self.clone().pay(id, debt.what));
+    }
+
+    /// While a client owes something, each new connection of it brings the next tries forward.
+    async fn mind_connections(self: Arc<Self>, core: Arc<Core>) {
+        loop {
+            tokio::select! {
+                () = core.engine.reconnected(Lane::Commands) => {}
+                () = core.engine.reconnected(Lane::Keeper) => {}
+                () = core.errands.paid() => return,
+            }
+            let mut state = unpoisoned(&self.state);
+            state
+                .debts
+                .hurry(self.clock.now(), |debt| debt.is_of(&core));
+            self.wake_for(&state);
+        }
+    }
+
+    /// A client that is closed has had its time: what it still owes is left to the leases.
+    pub(super) fn give_up(&self, core: &Arc<Core>) {
+        core.errands.close();
+        let mut state = unpoisoned(&self.state);
+        let unpaid = state.debts.take(|debt| debt.is_of(core));
+        figures::debts_open(state.debts.len());
+        drop(state);
+        for debt in unpaid {
+            debt.what.is_left_to_its_lease();
+        }
+    }
+
+    /// The time of a debt is over: what it was about, the server has ended.
+    pub(super) fn not_owed(&self, debt: Debt) {
+        match &debt.what {
+            // Renewed meanwhile, for holds that go on.
+            Owed::Tenure(tenure) if tenure.server_until() > self.clock.now() => {
+                self.owe_release(tenure);
+            }
+            what => what.is_left_to_its_lease(),
+        }
+    }
+
     /// Tries what is owed once more.
-    pub(super) async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
-        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = &owed;
-        let core = tenure.core.clone();
+    async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
+        let core = owed.tenure().core.clone();
+        let mut trying = Trying {
+            keeper: &self,
+            id,
+            answered: false,
+        };
         let until = unpoisoned(&self.state)
             .debts
             .until(id)
@@ -40,13 +118,7 @@ impl Keeper {
             answered = work => answered,
             () = self.clock.sleep_until(limit) => false,
         };
-        let mut state = unpoisoned(&self.state);
-        if answered {
-            state.debts.answered(id);
-        } else {
-            state.debts.unanswered(id);
-        }
-        figures::debts_open(state.debts.len());
+        trying.answered = answered;
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
@@ -63,12 +135,47 @@ impl Keeper {
         // Quiet it is also when somebody else is sending for the tenure, and sends this too.
         if driven == Driven::Again {
             tenure.open_gate();
-            self.owe(
-                Owed::Tenure(tenure.clone()),
-                Owing::Release,
-                tenure.longest_lease(),
-            );
+            self.owe_release(&tenure);
         }
         drop(errand);
+    }
+}
+
+impl Owed {
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        let (Owed::Tenure(tenure) | Owed::Field(tenure)) = self;
+        tenure
+    }
+
+    /// Nobody tries any more.
+    fn is_left_to_its_lease(&self) {
+        if let Owed::Tenure(tenure) = self {
+            tenure.is_left_to_its_lease();
+        }
+    }
+}
+
+impl Debt {
+    fn is_of(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(&self.what.tenure().core, core)
+    }
+}
+
+/// A try that is under way until this is dropped, also by a panic.
+struct Trying<'a> {
+    keeper: &'a Keeper,
+    id: u64,
+    answered: bool,
+}
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        let mut state = unpoisoned(&self.keeper.state);
+        if self.answered {
+            state.debts.answered(self.id);
+        } else {
+            state.debts.unanswered(self.id);
+        }
+        figures::debts_open(state.debts.len());
     }
 }

@@ -49,6 +49,7 @@ impl Keeper {
             return Ok(());
         }
         let lease = hold.wanted_lease(sent);
+        tenure.asks_for(sent, lease);
         tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
         let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
         let reply = core.engine.call(lane, call).await;
@@ -77,7 +78,7 @@ impl Keeper {
     }
 
     fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
-        let deadline = hold.renewed(sent, lease);
+        let deadline = hold.renewed(&hold.terms, sent, lease);
         let mut state = unpoisoned(&self.state);
         state.watch.renewed(id, sent, deadline, fastrand::f64());
         self.wake_for(&state);

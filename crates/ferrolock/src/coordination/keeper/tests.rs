@@ -439,3 +439,31 @@ async fn a_renewal_that_was_due_at_a_release_is_not_sent() {
 
     assert_eq!(engine.log_of(RENEW).len(), 0);
 }
+
+/// Wakers and log sinks are other people's code.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_waker_costs_nobody_else() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("this waker always does");
+        }
+    }
+    let (client, engine, _) = insider();
+    let first = client.lock("first").lease(ms(1000)).lock().await.unwrap();
+    let second = client.lock("second").lease(ms(1000)).lock().await.unwrap();
+    let renewed = client.lock("renewed").lock().await.unwrap();
+    let token = second.cancellation_token();
+    let mut lost = Box::pin(first.lost());
+    let waker = std::task::Waker::from(Arc::new(Panics));
+    let polled = lost
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(&waker));
+    assert!(polled.is_pending());
+
+    tokio::time::sleep(ms(2000)).await;
+
+    assert!(token.is_cancelled());
+    engine.seen(RENEW, 3).await;
+    assert!(renewed.is_held());
+}

@@ -69,6 +69,10 @@ impl Engine for MemoryEngine {
         Box::pin(std::future::ready(()))
     }
 
+    fn reconnected(&self, _lane: Lane) -> Boxed<()> {
+        Box::pin(std::future::pending())
+    }
+
     fn trouble(&self) -> Option<Failure> {
         None
     }

@@ -153,6 +153,19 @@ impl Link {
         let _ = self.state.subscribe().wait_for(settled).await;
     }
 
+    /// Resolves when there is another connection than the one there is, or was last.
+    pub(super) async fn reconnected(&self) {
+        let mut state = self.state.subscribe();
+        let before = self.generation.load(Ordering::Relaxed);
+        let up_now = matches!(&*state.borrow(), State::Up(_));
+        let newer =
+            |live: &Live| live.generation > before || (!up_now && live.generation == before);
+        // The sender is in `self`, so it cannot be gone.
+        let _ = state
+            .wait_for(|state| matches!(state, State::Up(live) if newer(live)))
+            .await;
+    }
+
     /// Resolves with the outcome of the first attempt to connect, or with the state that is.
     pub(super) async fn first_outcome(self: &Arc<Self>) -> State {
         self.start();

@@ -3,7 +3,8 @@
 -- ARGV  1 field of the tenure, 2 time in ms that the name stays taken
 -- reply 1: done; 0: nothing is there; -1: somebody else is there
 --
--- The server ends it: no message is sent, waiters know the time from the reply to their attempt.
+-- The server ends it: no message is sent, waiters know the time from the reply to their attempt. Details are for
+-- people: what cannot be done about them is left out.
 local lock, details = KEYS[1], KEYS[2]
 local field, stay = ARGV[1], ARGV[2]
 
@@ -12,6 +13,6 @@ if redis.call('HEXISTS', lock, field) == 0 then
 end
 redis.call('PEXPIRE', lock, stay)
 if details then
-    redis.call('PEXPIRE', details, stay)
+    redis.pcall('PEXPIRE', details, stay)
 end
 return 1

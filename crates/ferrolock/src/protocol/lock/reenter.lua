@@ -4,7 +4,8 @@
 -- reply 1: entered; 0: nothing is there; -1: somebody else is there
 --
 -- The field must be there: a re-entry never revives a lock that vanished. The lease is raised, never cut, and the
--- count is set, so a repeat changes nothing. Raising comes first: after it a full server takes the HSET.
+-- count is set, so a repeat changes nothing. Raising comes first: after it a full server takes the HSET. Details are
+-- for people: what cannot be done about them is left out.
 local lock, details = KEYS[1], KEYS[2]
 local field, lease, count = ARGV[1], ARGV[2], ARGV[3]
 
@@ -16,7 +17,7 @@ local left = redis.call('PTTL', lock)
 if left < tonumber(lease) then
     redis.call('PEXPIRE', lock, lease)
     if details then
-        redis.call('PEXPIRE', details, lease)
+        redis.pcall('PEXPIRE', details, lease)
     end
 end
 if held ~= count then

@@ -4,7 +4,8 @@
 -- reply released: how many heard of it (0 or more); holds left: 0; -1: nothing is there; -2: somebody else is there
 --
 -- Nothing left: remove the field, with which the lock goes, and tell whoever waits. Something left: raise the lease
--- to what it needs and set the count. Every branch begins with a write that a full server allows.
+-- to what it needs and set the count. Every branch begins with a write that a full server allows. Details are for
+-- people: what cannot be done about them is left out, and the message goes out all the same.
 local lock, channel, details = KEYS[1], KEYS[2], KEYS[3]
 local field, count, need = ARGV[1], ARGV[2], ARGV[3]
 
@@ -13,7 +14,7 @@ if count == '0' then
         return -1 - redis.call('EXISTS', lock)
     end
     if details then
-        redis.call('HDEL', details, field)
+        redis.pcall('HDEL', details, field)
     end
     return redis.call('PUBLISH', channel, '0')
 end
@@ -24,7 +25,7 @@ end
 if redis.call('PTTL', lock) < tonumber(need) then
     redis.call('PEXPIRE', lock, need)
     if details then
-        redis.call('PEXPIRE', details, need)
+        redis.pcall('PEXPIRE', details, need)
     end
 end
 if held ~= count then

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::engine::{Ear, Signal};
 use crate::protocol::lock::{self, Attempt, Bearer, LockKeys, Release, Rest, SCRIPTS, Standing};
 
 struct Table {
@@ -93,6 +94,13 @@ impl Table {
     fn put(&self, source: &str) {
         eval(&self.engine, source, &[]).unwrap();
     }
+}
+
+/// Whoever listens counts, also without hearing.
+struct Deaf;
+
+impl Ear for Deaf {
+    fn hear(&self, _signal: Signal) {}
 }
 
 fn busy(rest: Duration) -> Attempt {
@@ -313,4 +321,29 @@ fn every_script_compiles_and_names_itself_in_errors() {
             script.name
         );
     }
+}
+
+/// They are for people: whatever stands in their place, the lock works as without them.
+#[tokio::test(start_paused = true)]
+async fn details_that_cannot_be_kept_are_left_out() {
+    let table = Table::new();
+    table.put("redis.call('SET', 'ferrolock_holder:{orders}', 'text')");
+    let (a, b) = (named("a:1"), named("b:1"));
+
+    assert_eq!(table.acquire(&a, LEASE), Attempt::Granted);
+    assert_eq!(table.left().0, 30_000);
+    assert_eq!(table.acquire(&b, LEASE), busy(LEASE));
+    assert_eq!(table.reenter(&a, ms(40_000), 2), Standing::Ours);
+    assert_eq!(table.renew(&a, ms(50_000)), Standing::Ours);
+    assert_eq!(table.release(&a, 1, ms(60_000)), Release::Left);
+    let (rest, seen) = table.inspect();
+    assert_eq!(rest, Some(Rest::Left(ms(60_000))));
+    assert_eq!((seen.len(), seen[0].details.clone()), (1, None));
+    let channel = table.keys.channel.clone();
+    let _listening = finish(table.engine.listen(channel, Arc::new(Deaf))).unwrap();
+
+    assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 1 });
+
+    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+    assert_eq!(table.linger(&b, ms(200)), Standing::Ours);
 }

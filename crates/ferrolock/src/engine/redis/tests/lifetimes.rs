@@ -118,3 +118,22 @@ async fn without_a_runtime_a_call_says_what_is_missing() {
         std::task::Poll::Ready(Err(Failure::Closed(_)))
     ));
 }
+
+#[tokio::test]
+async fn a_new_connection_is_told_once_it_stands() {
+    let fake = Fake::start().await;
+    let engine = lazy(&fake);
+    let mut first = Box::pin(engine.reconnected(Lane::Keeper));
+    assert!(testkit::poll_once(first.as_mut()).is_pending());
+    ready(&engine, Lane::Keeper).await;
+    tokio::time::timeout(HANG, first).await.unwrap();
+    let mut next = Box::pin(engine.reconnected(Lane::Keeper));
+    assert!(testkit::poll_once(next.as_mut()).is_pending());
+    let reply = engine.call(Lane::Keeper, echo("a")).await;
+    assert_eq!(reply, Ok(bytes("a")));
+    assert!(testkit::poll_once(next.as_mut()).is_pending());
+
+    fake.kick();
+
+    tokio::time::timeout(HANG, next).await.unwrap();
+}

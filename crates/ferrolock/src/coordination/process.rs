@@ -1,0 +1,79 @@
+//! Who this process and its clients are: numbers, ids, the host.
+
+use crate::engine::Clock;
+
+#[cfg(not(test))]
+pub(super) use std::process::id;
+
+#[cfg(test)]
+thread_local! {
+    static CHILD: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(test)]
+pub(super) fn id() -> u32 {
+    CHILD.get().unwrap_or_else(std::process::id)
+}
+
+/// From now on this thread is that of a forked child, or not any more.
+#[cfg(all(test, feature = "embedded"))]
+pub(super) fn fork(child: Option<u32>) {
+    CHILD.set(child);
+}
+
+/// A client id: random, version 8.
+pub(super) fn new_client_id() -> String {
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // No source of random bits, which hardly exists: the process, its clock and the generator's own seed.
+        let (process, random) = (u64::from(id()), fastrand::u64(..));
+        let moment = Clock::Boot
+            .now()
+            .as_nanos()
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bytes = (u128::from(random ^ process.rotate_left(32)) << 64 | u128::from(moment ^ process))
+            .to_be_bytes();
+    }
+    let n = u128::from_be_bytes(bytes);
+    let n = (n & !(0xf << 76)) | (8 << 76);
+    let n = (n & !(0b11 << 62)) | (0b10 << 62);
+    let hex = format!("{n:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    format!(
+        "{}-{}-{}-{}-{}",
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32)
+    )
+}
+
+#[cfg(unix)]
+pub(super) fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(not(unix))]
+pub(super) fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_id_is_a_version_8_uuid() {
+        let id = new_client_id();
+
+        assert_eq!(id.len(), 36);
+        assert_eq!(id.as_bytes()[14], b'8');
+        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
+        assert_eq!(id.matches('-').count(), 4);
+        assert_ne!(id, new_client_id());
+    }
+}

@@ -1,0 +1,82 @@
+//! The last hold, left to the server: the name stays taken for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Command, Running, Unfinished, hear};
+use crate::coordination::hold::Hold;
+use crate::coordination::tenure::{Lingering, Op};
+use crate::coordination::{Tenure, unpoisoned};
+use crate::engine::{Failure, Lane};
+use crate::error::{Error, LostReason, Result};
+use crate::protocol::lock;
+use crate::protocol::script::Value;
+
+impl Tenure {
+    /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
+    /// has heard.
+    pub(crate) async fn lingers(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
+        self.core
+            .check_process()
+            .map_err(|error| error.of(&self.keys.lock))?;
+        loop {
+            match self.linger_or_settle(hold) {
+                Ok(Lingering::UnderWay) => return Ok(true),
+                Ok(Lingering::OthersGoOn) => return Ok(false),
+                Ok(Lingering::Unsettled) => {}
+                Err(reason) => return Err(Error::lost(reason).of(&self.keys.lock)),
+            }
+            let limit = self.core.settings.command_limit / 2;
+            let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
+            hear(hold, false, alarm)
+                .await
+                .map_err(|error| error.of(&self.keys.lock))?;
+            hold.leaver.again();
+        }
+    }
+
+    fn linger_or_settle(&self, hold: &Arc<Hold>) -> std::result::Result<Lingering, LostReason> {
+        let mut state = unpoisoned(&self.state);
+        let lingering = state.count.linger();
+        if lingering == Lingering::Unsettled {
+            state.count.settles(hold.clone())?;
+        }
+        Ok(lingering)
+    }
+
+    /// The server keeps the name for `stay`, after [`lingers`](Tenure::lingers) said so.
+    pub(crate) async fn linger(self: &Arc<Self>, hold: &Arc<Hold>, stay: Duration) -> Result<()> {
+        let number = unpoisoned(&self.state).count.number();
+        let sent = self.core.now();
+        let mut unfinished = Unfinished { tenure: Some(self) };
+        let op = Op::Release { left: 0 };
+        let running = Running {
+            tenure: self,
+            command: Command { op, sent, number },
+            lane: Lane::Commands,
+            ended: false,
+        };
+        hold.release();
+        if self.core.keeper().forget(hold) {
+            hold.renewal_ended().await;
+        }
+        unpoisoned(&self.state).members.clear();
+        self.asks_for(self.core.now(), stay);
+        let call = lock::linger(&self.keys, &self.bearer, stay);
+        let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
+        let standing = reply.and_then(|reply| {
+            lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
+        });
+        let answer = standing
+            .map_err(|error| error.of(&self.keys.lock))
+            .and_then(|standing| match standing.lost() {
+                None => Ok(()),
+                Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
+            });
+        if answer.is_ok() {
+            running.end(Ok(Value::Int(0)));
+            unfinished.tenure = None;
+        }
+        answer
+    }
+}
