@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 
@@ -87,8 +90,11 @@ pub struct OwnerId {
 
 impl OwnerId {
     pub(crate) fn new(client: &str, number: u64) -> OwnerId {
+        // One is made for every lock, so it is written on the stack.
+        let mut text = SmallVec::<[u8; 64]>::new();
+        let _ = write!(text, "{client}:{number}");
         OwnerId {
-            text: format!("{client}:{number}").into(),
+            text: String::from_utf8_lossy(&text).into(),
             colon: client.len(),
             number,
         }

@@ -35,6 +35,7 @@ use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
 use super::desk::Seat;
 use super::hold::Hold;
+use super::keeper::AlarmKey;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{RUNTIME_ENDED, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
@@ -56,7 +57,7 @@ pub(crate) struct Request {
     pub(crate) begun: Tick,
     /// When its time is up; `None`: it waits as long as the server answers.
     pub(crate) deadline: Option<Tick>,
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) slot: Slot,
     /// Its first attempt, while that is in its caller's hands.
     pub(crate) first: Mutex<Option<First>>,
     /// Only one more hold of that tenure will do.
@@ -168,6 +169,7 @@ pub(crate) async fn acquire(
         core,
         request: &request,
         served: false,
+        alarm: None,
     };
     enter(core, &request, Place::Back)?;
     let cancelled = async {
@@ -183,7 +185,8 @@ pub(crate) async fn acquire(
             if let Poll::Ready(found) = request.slot.poll(cx) {
                 return Poll::Ready(Some(found));
             }
-            if let Poll::Ready(hold) = first::poll(core, &request, cx) {
+            if let Poll::Ready((hold, alarm)) = first::poll(core, &request, cx) {
+                caller.alarm = Some(alarm);
                 return Poll::Ready(Some(Found::Granted(hold)));
             }
             cancelled.as_mut().poll(cx).map(|()| None)
@@ -206,11 +209,13 @@ struct Caller<'a> {
     request: &'a Arc<Request>,
     /// It has its hold or its answer, and is in no line any more.
     served: bool,
+    /// Of a first attempt that was granted.
+    alarm: Option<AlarmKey>,
 }
 
 impl Caller<'_> {
     fn accept(&self, hold: Arc<Hold>) -> Option<Arc<Hold>> {
-        self.core.keeper().accept(&hold, &self.request.slot);
+        self.core.keeper().accept(&hold, self.alarm);
         if let Some(task) = tokio::task::try_id() {
             let _ = hold.task.set(task);
         }

@@ -27,7 +27,6 @@ use self::debts::{Debts, Due as DebtDue};
 pub(crate) use self::kept::Kept;
 use self::timer::Timer;
 use self::watch::{Due, Watch};
-use super::acquire::slot::Slot;
 use super::acquire::{Request, first};
 use super::errands::{Errand, Length};
 use super::hold::Hold;
@@ -52,18 +51,25 @@ pub(crate) struct Keeper {
 struct State {
     watch: Watch<Watched>,
     debts: Debts<Debt>,
-    alarms: BTreeMap<(Tick, u64), Alarm>,
+    alarms: BTreeMap<AlarmKey, Alarm>,
     next_alarm: u64,
     jobs: Vec<Job>,
     /// When the keeper wakes by itself.
     asleep_until: Tick,
 }
 
-/// A hold under watch, and the slot it lies in while it is offered.
+/// A hold under watch, and whom it was offered to, if it was.
 #[derive(Clone, Debug)]
 struct Watched {
     hold: Arc<Hold>,
-    slot: Arc<Slot>,
+    offered: Option<Arc<Request>>,
+}
+
+impl Watched {
+    /// Takes the offer back if nobody has come for it.
+    fn withdraw(&self) -> Option<Arc<Hold>> {
+        self.offered.as_ref()?.slot.withdraw()
+    }
 }
 
 /// A release that is owed, and the errand that keeps the connections for it.
@@ -80,6 +86,9 @@ enum Owed {
     /// The field of an acquire whose outcome is unknown.
     Field(Arc<Tenure>),
 }
+
+/// When an alarm rings, and which of those it is.
+pub(crate) type AlarmKey = (Tick, u64);
 
 /// Somebody who is told when a time has come.
 #[derive(Debug)]
@@ -184,11 +193,11 @@ impl Keeper {
     }
 
     /// A grant lies ready in the slot; it goes back if nobody comes for it.
-    pub(crate) fn offer(&self, hold: Arc<Hold>, slot: &Arc<Slot>) {
+    pub(crate) fn offer(&self, hold: Arc<Hold>, request: &Arc<Request>) {
         let until = self.clock.now().after(offer_time(&hold.terms));
         let watched = Watched {
             hold: hold.clone(),
-            slot: slot.clone(),
+            offered: Some(request.clone()),
         };
         let mut state = unpoisoned(&self.state);
         let id = state
@@ -198,27 +207,28 @@ impl Keeper {
         self.connect_for(&hold, &mut state);
         self.wake_for(&state);
         drop(state);
-        if let Err(hold) = slot.offer(hold) {
+        if let Err(hold) = request.slot.offer(hold) {
             return hold.give_back();
         }
         // If this thread stood still in between, the offer may have ended before it began.
         if !unpoisoned(&self.state).watch.is_watched(id)
-            && let Some(hold) = slot.withdraw()
+            && let Some(hold) = request.slot.withdraw()
         {
             hold.give_back();
         }
     }
 
-    /// Its caller has it: from now on it is kept.
-    pub(crate) fn accept(&self, hold: &Arc<Hold>, slot: &Arc<Slot>) {
+    /// Its caller has it: from now on it is kept. `alarm` is what was to call the caller.
+    pub(crate) fn accept(&self, hold: &Arc<Hold>, alarm: Option<AlarmKey>) {
         let mut state = unpoisoned(&self.state);
+        let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let id = hold.kept_as.load(Ordering::Acquire);
         let jitter = fastrand::f64();
         if !state.watch.accept(id, hold.since, jitter) && hold.is_good(self.clock.now()) {
             // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {
                 hold: hold.clone(),
-                slot: slot.clone(),
+                offered: None,
             };
             let (deadline, since) = (hold.deadline(), hold.since);
             let id = state
@@ -228,6 +238,8 @@ impl Keeper {
             self.connect_for(hold, &mut state);
         }
         self.wake_for(&state);
+        drop(state);
+        drop(called_off);
     }
 
     /// With its first hold a client needs a connection for renewals.
@@ -264,7 +276,7 @@ impl Keeper {
 
     /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
     /// answered until then is taken over.
-    pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, (Tick, u64)) {
+    pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, AlarmKey) {
         let mut state = unpoisoned(&self.state);
         let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
         let alarm = Alarm::Unlock(hold.clone(), Call::First);
@@ -272,7 +284,7 @@ impl Keeper {
     }
 
     /// A hold whose leaver is not answered until then is told so, and the keeper goes on with it.
-    pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> (Tick, u64) {
+    pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> AlarmKey {
         self.set(until, Alarm::Unlock(hold.clone(), Call::First))
     }
 
@@ -312,7 +324,7 @@ impl Keeper {
         core: &Arc<Core>,
         request: &Arc<Request>,
         until: Tick,
-    ) -> (Tick, u64) {
+    ) -> AlarmKey {
         self.set(until, Alarm::First(core.clone(), request.clone()))
     }
 
@@ -321,11 +333,11 @@ impl Keeper {
         self.set(until, Alarm::Close(Arc::downgrade(core)));
     }
 
-    fn set(&self, at: Tick, alarm: Alarm) -> (Tick, u64) {
+    fn set(&self, at: Tick, alarm: Alarm) -> AlarmKey {
         self.set_in(&mut unpoisoned(&self.state), at, alarm)
     }
 
-    fn set_in(&self, state: &mut State, at: Tick, alarm: Alarm) -> (Tick, u64) {
+    fn set_in(&self, state: &mut State, at: Tick, alarm: Alarm) -> AlarmKey {
         let key = (at, state.next_alarm);
         state.next_alarm += 1;
         state.alarms.insert(key, alarm);
@@ -333,8 +345,9 @@ impl Keeper {
         key
     }
 
-    pub(crate) fn cancel(&self, alarm: (Tick, u64)) {
-        unpoisoned(&self.state).alarms.remove(&alarm);
+    pub(crate) fn cancel(&self, alarm: AlarmKey) {
+        let called_off = unpoisoned(&self.state).alarms.remove(&alarm);
+        drop(called_off);
     }
 
     fn wake_for(&self, state: &State) {
@@ -435,7 +448,7 @@ impl Keeper {
     fn over(&self, watched: &Watched) {
         let reason = watched.hold.reason_at_deadline();
         watched.hold.lose(reason);
-        if let Some(hold) = watched.slot.withdraw() {
+        if let Some(hold) = watched.withdraw() {
             hold.give_back();
         }
     }
@@ -483,7 +496,7 @@ pub(crate) fn offer_time(terms: &Terms) -> Duration {
 
 /// Nobody came for it in time.
 fn offer_over(watched: &Watched) {
-    if let Some(hold) = watched.slot.withdraw() {
+    if let Some(hold) = watched.withdraw() {
         figures::offer_withdrawn();
         tracing::debug!(lock = %hold.tenure.keys.lock, "offer withdrawn: its future was not polled");
         hold.give_back();

@@ -242,7 +242,7 @@ impl DriverTask {
         figures::granted(cause.as_str(), waited);
         tracing::debug!(lock = %self.name, owner = %hold.tenure.id, cause = cause.as_str(), ?waited, "granted");
         let tenure = hold.tenure.clone();
-        self.core.keeper().offer(hold, &request.slot);
+        self.core.keeper().offer(hold, &request);
         enter_with(&tenure);
     }
 

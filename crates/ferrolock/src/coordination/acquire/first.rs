@@ -13,7 +13,7 @@ use super::attempt::{Attempt, Attempted, explained};
 use super::driver::Place;
 use super::{Patience, Request, Stranded, attempt_once, enter_with, queue};
 use crate::coordination::hold::Hold;
-use crate::coordination::keeper::offer_time;
+use crate::coordination::keeper::{AlarmKey, offer_time};
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Boxed, Tick};
 use crate::figures;
@@ -21,7 +21,7 @@ use crate::figures;
 /// A caller's first attempt, and the keeper's alarm for a caller who does not come to look.
 pub(crate) struct First {
     attempt: Attempt,
-    alarm: (Tick, u64),
+    alarm: AlarmKey,
 }
 
 impl fmt::Debug for First {
@@ -65,12 +65,12 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     true
 }
 
-/// Ready when the first attempt was granted; whatever else it brings, others go on with it.
+/// Ready when the first attempt was granted, with the alarm that is not needed any more; whatever else it brings, others go on with it.
 pub(super) fn poll(
     core: &Arc<Core>,
     request: &Arc<Request>,
     cx: &mut Context<'_>,
-) -> Poll<Arc<Hold>> {
+) -> Poll<(Arc<Hold>, AlarmKey)> {
     let mut place = unpoisoned(&request.first);
     let Some(first) = &mut *place else {
         return Poll::Pending;
@@ -81,7 +81,6 @@ pub(super) fn poll(
     let Some(First { mut attempt, alarm }) = taken else {
         return Poll::Pending;
     };
-    core.keeper().cancel(alarm);
     match attempt.read(reply) {
         Attempted::Granted(hold) => {
             let waited = core.now().since(request.begun);
@@ -90,9 +89,10 @@ pub(super) fn poll(
             if attempt.is_awaited {
                 enter_with(&hold.tenure);
             }
-            Poll::Ready(hold)
+            Poll::Ready((hold, alarm))
         }
         attempted => {
+            core.keeper().cancel(alarm);
             let sent = attempt.sent;
             drop(attempt);
             hand_over(core, request, sent, std::future::ready(attempted));

@@ -33,7 +33,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
         Attempted::Granted(hold) => {
             figures::granted("arrival", core.now().since(begun));
             let tenure = hold.tenure.clone();
-            core.keeper().offer(hold, &request.slot);
+            core.keeper().offer(hold, &request);
             enter_with(&tenure);
         }
         Attempted::Busy(rest) => match (came_in(&core, &request).await, request.reentry) {

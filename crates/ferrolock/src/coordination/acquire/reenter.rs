@@ -83,6 +83,6 @@ impl Tenure {
         let hold = Hold::new(self.clone(), request.terms, cap, sent, lease);
         unpoisoned(&self.state).members.push(hold.clone());
         crate::figures::granted("reentry", std::time::Duration::ZERO);
-        self.core.keeper().offer(hold, &request.slot);
+        self.core.keeper().offer(hold, request);
     }
 }

@@ -45,11 +45,11 @@ pub(crate) enum Found {
 }
 
 impl Slot {
-    pub(crate) fn new() -> Arc<Slot> {
-        Arc::new(Slot {
+    pub(crate) fn new() -> Slot {
+        Slot {
             state: Mutex::new(State::Waiting(None)),
             served: Notify::new(),
-        })
+        }
     }
 
     /// Lays a grant in. `Err`: the caller has gone, or has another answer.
