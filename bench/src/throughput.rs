@@ -15,11 +15,11 @@ use testkit::Server;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 25;
 const NAMES: usize = 10_000;
 const TASKS: usize = 512;
 /// How often each name is taken in a round.
-const TIMES: usize = 3;
+const TIMES: usize = 1;
 
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
     let names: Vec<String> = (0..NAMES).map(|name| format!("orders/{name}")).collect();

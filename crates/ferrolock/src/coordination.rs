@@ -426,12 +426,9 @@ impl Tenure {
 
     /// Our release is not answered: attempts do not wait for it any longer.
     pub(crate) fn open_gate(&self) {
-        let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         if std::mem::take(&mut unpoisoned(&self.state).gate_closed) {
-            desk.change(&self.keys.lock, |seat| {
-                seat.release_ended(now, None, Duration::ZERO)
-            });
+            desk.change(&self.keys.lock, |seat| seat.release_ended(&self.core, None));
         }
     }
 

@@ -23,11 +23,11 @@ pub(crate) fn lost(reason: LostReason) {
 }
 
 /// A grant, by what led to its attempt, and how long its caller had waited.
-pub(crate) fn granted(cause: &'static str, waited: Duration) {
+pub(crate) fn granted(cause: &'static str, waited: impl FnOnce() -> Duration) {
     #[cfg(feature = "metrics")]
     {
         metrics::counter!("ferrolock_grants_total", "cause" => cause).increment(1);
-        metrics::histogram!("ferrolock_wait_seconds").record(waited.as_secs_f64());
+        metrics::histogram!("ferrolock_wait_seconds").record(waited().as_secs_f64());
     }
 }
 

@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use super::Tenure;
 use super::acquire::driver::Driver;
 use super::acquire::{Patience, Request};
 use super::tenure::Few;
+use super::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
 use crate::error::Error;
 use crate::owner::Owner;
@@ -116,10 +115,10 @@ impl Seat {
     }
 
     /// A release of ours was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
-    pub(crate) fn release_ended(&mut self, now: Tick, heard: Option<u64>, round_trip: Duration) {
+    pub(crate) fn release_ended(&mut self, core: &Core, heard: Option<u64>) {
         self.releases = self.releases.saturating_sub(1);
         if let Some(driver) = &mut self.driver {
-            driver.release_ended(now, heard, round_trip);
+            driver.release_ended(core.now(), heard, core.engine.round_trip());
         }
         self.answered();
         self.tell_driver();

@@ -138,9 +138,12 @@ impl Hold {
 
     /// The status now; notices a deadline that has passed.
     pub(crate) fn status(&self) -> Status {
+        self.status_at(self.clock.now())
+    }
+
+    fn status_at(&self, now: Tick) -> Status {
         let status = Status::of(self.status.load(Ordering::Acquire));
-        if matches!(status, Status::Held | Status::Uncertain) && self.clock.now() >= self.deadline()
-        {
+        if matches!(status, Status::Held | Status::Uncertain) && now >= self.deadline() {
             self.lose(self.reason_at_deadline());
             return Status::of(self.status.load(Ordering::Acquire));
         }
@@ -267,15 +270,15 @@ impl Hold {
     }
 
     /// The guard gives it back. What it was until then.
-    pub(crate) fn release(&self) -> Status {
-        let before = self.status();
+    pub(crate) fn release(&self, now: Tick) -> Status {
+        let before = self.status_at(now);
         if self.change(Status::Held, Status::Released)
             || self.change(Status::Uncertain, Status::Released)
         {
             self.end();
             return before;
         }
-        self.status()
+        self.status_at(now)
     }
 
     fn change(&self, from: Status, to: Status) -> bool {

@@ -4,6 +4,7 @@
 //! an `await` keeps its lock, and a guard can be dropped anywhere. In a test's paused time it is a task of the test's
 //! runtime. [`watch`] and [`debts`] decide; this file does.
 
+mod alarms;
 pub(crate) mod debts;
 #[cfg(test)]
 mod kept;
@@ -17,20 +18,22 @@ pub(crate) mod watch;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::alarms::Alarm;
+pub(crate) use self::alarms::AlarmKey;
 use self::debts::{Debts, Due as DebtDue};
 #[cfg(test)]
 pub(crate) use self::kept::Kept;
 use self::timer::Timer;
 use self::watch::{Due, Watch};
-use super::acquire::{Request, first};
+use super::acquire::Request;
 use super::errands::{Errand, Length};
 use super::hold::Hold;
-use super::{Core, Tenure, unpoisoned};
+use super::{Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::figures;
@@ -85,29 +88,6 @@ enum Owed {
     Tenure(Arc<Tenure>),
     /// The field of an acquire whose outcome is unknown.
     Field(Arc<Tenure>),
-}
-
-/// When an alarm rings, and which of those it is.
-pub(crate) type AlarmKey = (Tick, u64);
-
-/// Somebody who is told when a time has come.
-#[derive(Debug)]
-enum Alarm {
-    /// An unlock without an answer.
-    Unlock(Arc<Hold>, Call),
-    /// An unlock that waits for a renewal under way.
-    Renewal(Arc<Hold>),
-    /// A caller who does not come to look at its first attempt.
-    First(Arc<Core>, Arc<Request>),
-    /// A client without handles that still owes something.
-    Close(Weak<Core>),
-}
-
-/// How often somebody was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
-    First,
-    Last,
 }
 
 #[derive(Debug)]
@@ -224,7 +204,7 @@ impl Keeper {
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let id = hold.kept_as.load(Ordering::Acquire);
         let jitter = fastrand::f64();
-        if !state.watch.accept(id, hold.since, jitter) && hold.is_good(self.clock.now()) {
+        if !state.watch.accept(id, hold.since, jitter) {
             // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {
                 hold: hold.clone(),
@@ -272,82 +252,6 @@ impl Keeper {
             .jobs
             .push(Job::Settle(tenure.clone(), errand));
         self.news.notify_one();
-    }
-
-    /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
-    /// answered until then is taken over.
-    pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, AlarmKey) {
-        let mut state = unpoisoned(&self.state);
-        let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
-        let alarm = Alarm::Unlock(hold.clone(), Call::First);
-        (renewing, self.set_in(&mut state, until, alarm))
-    }
-
-    /// A hold whose leaver is not answered until then is told so, and the keeper goes on with it.
-    pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> AlarmKey {
-        self.set(until, Alarm::Unlock(hold.clone(), Call::First))
-    }
-
-    fn unanswered(&self, hold: Arc<Hold>, call: Call) {
-        let tenure = &hold.tenure;
-        if !hold.leaver.is_waiting() {
-            return;
-        }
-        match call {
-            Call::First => {
-                // Its future may never be polled again.
-                if tenure.take_over() {
-                    self.settle(tenure);
-                }
-                let until = self
-                    .clock
-                    .now()
-                    .after(tenure.core.settings.command_limit / 2);
-                self.set(until, Alarm::Unlock(hold.clone(), Call::Last));
-            }
-            Call::Last => {
-                hold.leaver.answer(Err(tenure.not_released()));
-                tenure.open_gate();
-                self.settle(tenure);
-            }
-        }
-    }
-
-    /// Ends the wait for a renewal under way.
-    pub(crate) fn alarm_renewal(&self, hold: &Arc<Hold>, limit: Duration) {
-        self.set(self.clock.now().after(limit), Alarm::Renewal(hold.clone()));
-    }
-
-    /// Takes a first attempt out of the hands of a caller who leaves it alone until then.
-    pub(crate) fn alarm_first(
-        &self,
-        core: &Arc<Core>,
-        request: &Arc<Request>,
-        until: Tick,
-    ) -> AlarmKey {
-        self.set(until, Alarm::First(core.clone(), request.clone()))
-    }
-
-    /// What the client still owes then is left to the leases.
-    pub(crate) fn alarm_close(&self, core: &Arc<Core>, until: Tick) {
-        self.set(until, Alarm::Close(Arc::downgrade(core)));
-    }
-
-    fn set(&self, at: Tick, alarm: Alarm) -> AlarmKey {
-        self.set_in(&mut unpoisoned(&self.state), at, alarm)
-    }
-
-    fn set_in(&self, state: &mut State, at: Tick, alarm: Alarm) -> AlarmKey {
-        let key = (at, state.next_alarm);
-        state.next_alarm += 1;
-        state.alarms.insert(key, alarm);
-        self.wake_for(state);
-        key
-    }
-
-    pub(crate) fn cancel(&self, alarm: AlarmKey) {
-        let called_off = unpoisoned(&self.state).alarms.remove(&alarm);
-        drop(called_off);
     }
 
     fn wake_for(&self, state: &State) {
@@ -429,19 +333,6 @@ impl Keeper {
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
             });
-        }
-    }
-
-    fn rung(&self, alarm: Alarm) {
-        match alarm {
-            Alarm::Unlock(hold, call) => self.unanswered(hold, call),
-            Alarm::Renewal(hold) => hold.renewal_given_up(),
-            Alarm::First(core, request) => first::overdue(&core, &request),
-            Alarm::Close(core) => {
-                if let Some(core) = core.upgrade() {
-                    self.give_up(&core);
-                }
-            }
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     core.check_process()
         .map_err(|error| error.of(&tenure.keys.lock))?;
     let now = core.now();
-    let was = hold.release();
+    let was = hold.release(now);
     let keeper = core.keeper();
     let (renewing, alarm) = keeper.leaves(&hold, now.after(core.settings.command_limit / 2));
     if let Err(reason) = tenure.leave(&hold, Some(hold.clone()), now) {
@@ -104,10 +104,10 @@ impl Hold {
         if self.tenure.core.is_forked() {
             return;
         }
-        self.release();
+        let now = self.tenure.core.now();
+        self.release(now);
         let keeper = self.tenure.core.keeper();
         keeper.forget(&self);
-        let now = self.tenure.core.now();
         if self.tenure.leave(&self, None, now).is_ok() {
             keeper.settle(&self.tenure);
         }
@@ -252,7 +252,6 @@ impl Tenure {
     }
 
     fn ended(self: &Arc<Self>, answered: Answered, gate: Gate) -> Driven {
-        let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
         if !state.count.is_under_way(answered.command.number) {
@@ -266,10 +265,9 @@ impl Tenure {
             Op::Release { left: 0 } => {
                 let opens = gate == Gate::Opens && std::mem::take(&mut state.gate_closed);
                 let over = state.is_over();
-                let round_trip = self.core.engine.round_trip();
                 desk.change(&self.keys.lock, |seat| {
                     if opens {
-                        seat.release_ended(now, answered.heard, round_trip);
+                        seat.release_ended(&self.core, answered.heard);
                     }
                     if over {
                         seat.moved_out(self);
@@ -277,7 +275,7 @@ impl Tenure {
                 });
             }
             // The last hold has left, and whoever came in does not come any more.
-            Op::Reenter { .. } => self.close_gate(&mut desk, &mut state, now),
+            Op::Reenter { .. } => self.close_gate(&mut desk, &mut state, self.core.now()),
             Op::Release { .. } => {}
         }
         let refused = answered

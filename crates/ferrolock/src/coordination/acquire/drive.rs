@@ -239,7 +239,7 @@ impl DriverTask {
         let Some((request, waited)) = to else {
             return hold.give_back();
         };
-        figures::granted(cause.as_str(), waited);
+        figures::granted(cause.as_str(), || waited);
         tracing::debug!(lock = %self.name, owner = %hold.tenure.id, cause = cause.as_str(), ?waited, "granted");
         let tenure = hold.tenure.clone();
         self.core.keeper().offer(hold, &request);

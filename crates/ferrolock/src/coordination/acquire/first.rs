@@ -83,9 +83,9 @@ pub(super) fn poll(
     };
     match attempt.read(reply) {
         Attempted::Granted(hold) => {
-            let waited = core.now().since(request.begun);
+            let waited = || core.now().since(request.begun);
             figures::granted("arrival", waited);
-            tracing::debug!(lock = %request.keys.lock, owner = %hold.tenure.id, cause = "arrival", ?waited, "granted");
+            tracing::debug!(lock = %request.keys.lock, owner = %hold.tenure.id, cause = "arrival", waited = ?waited(), "granted");
             if attempt.is_awaited {
                 enter_with(&hold.tenure);
             }

@@ -31,7 +31,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
     };
     match attempted {
         Attempted::Granted(hold) => {
-            figures::granted("arrival", core.now().since(begun));
+            figures::granted("arrival", || core.now().since(begun));
             let tenure = hold.tenure.clone();
             core.keeper().offer(hold, &request);
             enter_with(&tenure);

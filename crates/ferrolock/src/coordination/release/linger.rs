@@ -56,7 +56,7 @@ impl Tenure {
             lane: Lane::Commands,
             ended: false,
         };
-        hold.release();
+        hold.release(sent);
         if self.core.keeper().forget(hold) {
             hold.renewal_ended().await;
         }

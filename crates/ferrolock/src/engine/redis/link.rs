@@ -103,7 +103,9 @@ impl Link {
     pub(super) async fn call(&self, call: &Call) -> Result<Value, Failure> {
         let live = self.live()?;
         let (reply, took) = live.run(call).await;
-        if reply.is_ok() {
+        if reply.is_ok()
+            && let Some(took) = took
+        {
             self.measure(took);
         }
         reply

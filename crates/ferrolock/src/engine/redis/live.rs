@@ -190,16 +190,18 @@ fn is_older(version: &str, least: (u32, u32)) -> bool {
 
 impl Live {
     /// Runs one script call. EVAL after NOSCRIPT belongs to it; nothing is ever sent twice.
-    pub(super) async fn run(&self, call: &Call) -> (Result<Value, Failure>, Duration) {
+    ///
+    /// With the time it took, if nothing else was under way when it began.
+    pub(super) async fn run(&self, call: &Call) -> (Result<Value, Failure>, Option<Duration>) {
         let mut connection = self.connection.clone();
-        let began = Clock::Boot.now();
-        let waiting = self.pulse.wait(began);
+        let waiting = self.pulse.wait(|| Clock::Boot.now());
         let mut reply = connection.send_packed_command(&wire::evalsha(call)).await;
         if wire::is_no_script(&reply) {
             reply = connection.send_packed_command(&wire::eval(call)).await;
         }
-        waiting.answered();
-        (self.judge(reply), Clock::Boot.now().since(began))
+        let began = waiting.answered();
+        let took = began.map(|began| Clock::Boot.now().since(began));
+        (self.judge(reply), took)
     }
 
     fn judge(&self, reply: RedisResult<Raw>) -> Result<Value, Failure> {

@@ -31,6 +31,8 @@ pub(super) struct Pulse {
 pub(super) struct Waiting<'a> {
     pulse: &'a Pulse,
     answered: bool,
+    /// When it began, if nothing else was owed then.
+    alone_since: Option<Tick>,
 }
 
 impl Pulse {
@@ -61,13 +63,20 @@ impl Pulse {
         self.fault.get()
     }
 
-    pub(super) fn wait(&self, now: Tick) -> Waiting<'_> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 && !self.is_owed_by_leavers() {
-            self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
+    /// A reply is owed from `now` on; the clock is read only where it matters, for the first of many.
+    pub(super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
+        let mut alone_since = None;
+        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
+            let now = now();
+            alone_since = Some(now);
+            if !self.is_owed_by_leavers() {
+                self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
+            }
         }
         Waiting {
             pulse: self,
             answered: false,
+            alone_since,
         }
     }
 
@@ -100,8 +109,10 @@ impl Pulse {
 }
 
 impl Waiting<'_> {
-    pub(super) fn answered(mut self) {
+    /// The reply came. Since when it was owed, if nothing else was then: how long the way takes, and not the queue.
+    pub(super) fn answered(mut self) -> Option<Tick> {
         self.answered = true;
+        self.alone_since
     }
 }
 
@@ -134,7 +145,7 @@ mod tests {
         let pulse = Pulse::new();
         let late = Clock::Boot.now().after(60 * SECOND);
 
-        let _waiting = pulse.wait(late);
+        let _waiting = pulse.wait(|| late);
 
         assert_eq!(pulse.silence(late.after(SECOND)), SECOND);
     }
@@ -143,12 +154,12 @@ mod tests {
     fn a_caller_who_gave_up_leaves_the_suspicion_behind_until_a_later_reply() {
         let pulse = Pulse::new();
         let start = Clock::Boot.now().after(SECOND);
-        drop(pulse.wait(start));
+        drop(pulse.wait(|| start));
 
-        let _next = pulse.wait(start.after(SECOND));
+        let _next = pulse.wait(|| start.after(SECOND));
 
         assert_eq!(pulse.silence(start.after(2 * SECOND)), 2 * SECOND);
-        pulse.wait(start).answered();
+        pulse.wait(|| start).answered();
         pulse.excuse(pulse.leavers());
         assert!(!pulse.is_owed_by_leavers());
     }
