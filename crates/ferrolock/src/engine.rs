@@ -3,7 +3,7 @@
 //! All lock logic is Lua, written once. An [`Engine`] runs a script atomically, listens on channels and tells the
 //! time it is judged by; everything above this file is the same for all engines.
 
-mod calling;
+pub(crate) mod calling;
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub(crate) use calling::{Boxes, Calling};
+pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
 
 use crate::protocol::lock::BadReply;

@@ -43,7 +43,8 @@ use self::link::{Home, Link, State, Watching};
 )]
 pub use self::tls::Tls;
 use self::trouble::{Class, Trouble};
-use super::{Boxed, Boxes, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use super::calling::Boxes;
+use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
 use crate::protocol::script::Call;
 
 /// Runs scripts on one server.
