@@ -249,11 +249,11 @@ impl Core {
         loop {
             let mut quieter = std::pin::pin!(self.quieter.notified());
             quieter.as_mut().enable();
-            let held = unpoisoned(&self.desk)
+            let busy = unpoisoned(&self.desk)
                 .tenures()
                 .iter()
-                .any(|tenure| tenure.is_enterable());
-            if !held && self.errands.brief() == 0 {
+                .any(|tenure| tenure.is_held_or_leaving());
+            if !busy && self.errands.brief() == 0 {
                 return;
             }
             quieter.await;
@@ -394,7 +394,18 @@ impl Tenure {
         state.count.phase() == Phase::Live && inside
     }
 
-    /// Whether that task has a good hold of it.
+    /// Whether somebody works under it, or its release is on the way or about to be: what a shutdown waits for.
+    fn is_held_or_leaving(&self) -> bool {
+        let (now, state) = (self.core.now(), unpoisoned(&self.state));
+        let at_work = |hold: &Arc<Hold>| hold.is_good(now) || hold.is_released();
+        match state.count.phase() {
+            Phase::Live => state.members.iter().any(at_work) || !state.count.is_settled(),
+            Phase::Closed => !state.count.is_settled(),
+            Phase::Entering | Phase::Over(_) => false,
+        }
+    }
+
+    /// Whether that task has a hold of it.
     fn is_held_in(&self, task: tokio::task::Id) -> bool {
         let state = unpoisoned(&self.state);
         state

@@ -20,7 +20,7 @@ pub(crate) mod slot;
 mod waiting_tests;
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -36,6 +36,7 @@ use self::slot::{Answer, Found, Slot};
 use super::desk::Seat;
 use super::hold::Hold;
 use super::keeper::AlarmKey;
+use super::tenure::Few;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{RUNTIME_ENDED, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
@@ -55,6 +56,8 @@ pub(crate) struct Request {
     pub(crate) patience: Patience,
     /// When it was made.
     pub(crate) begun: Tick,
+    /// When it last took up waiting; a call that was left alone does not pay for that time.
+    since: AtomicU64,
     /// When its time is up; `None`: it waits as long as the server answers.
     pub(crate) deadline: Option<Tick>,
     pub(crate) slot: Slot,
@@ -103,6 +106,7 @@ impl Request {
             reentry,
             patience,
             begun,
+            since: AtomicU64::new(begun.as_nanos()),
             deadline: patience.wait().map(|wait| begun.after(wait)),
             slot: Slot::new(),
             first: Mutex::new(None),
@@ -120,11 +124,22 @@ impl Request {
             reentry: Reentry::Enters,
             patience: Patience::Insists(None),
             begun: tenure.core.now(),
+            since: AtomicU64::new(tenure.core.now().as_nanos()),
             deadline: None,
             slot: Slot::new(),
             first: Mutex::new(None),
             into: Some(tenure.clone()),
         })
+    }
+
+    fn begins_at(&self, now: Tick) {
+        self.since.store(now.as_nanos(), Ordering::Release);
+    }
+
+    /// Until when the server may take for a call that makes one attempt, and all that belongs to it.
+    pub(crate) fn command_limit(&self, core: &Core) -> Tick {
+        let since = Tick::from_nanos(self.since.load(Ordering::Acquire));
+        since.after(core.settings.command_limit)
     }
 
     pub(crate) fn fail(&self, error: Error) {
@@ -272,6 +287,17 @@ fn queue(
     // Those who are on the desk when the client is shut down are turned away then; whoever comes later, here.
     core.check_open()
         .map_err(|error| error.of(&request.keys.lock))?;
+    if begun.is_some() && !request.slot.is_waiting() {
+        // Its caller has gone while the attempt changed hands: nobody would take it out of the line again.
+        drop(desk);
+        if let Some(begun) = begun {
+            runtime.spawn(first::give_back(begun.attempt));
+        }
+        return Ok(());
+    }
+    if begun.is_none() {
+        request.begins_at(core.now());
+    }
     if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
         drop(desk);
         if request.reentry == Reentry::IsAnError {
@@ -288,7 +314,7 @@ fn queue(
     }
     let line = join_line(core, desk.seat(&request.keys.lock), request, place, begun);
     drop(desk);
-    if let Some(begun) = line.given_up {
+    for begun in line.given_up {
         runtime.spawn(first::give_back(begun.attempt));
     }
     if !line.driven {
@@ -304,8 +330,8 @@ struct Joined {
     driven: bool,
     /// The attempt that the driver begins with.
     goes_on: Option<(u64, Begun)>,
-    /// An attempt that nobody needs any more.
-    given_up: Option<Begun>,
+    /// Attempts that nobody needs any more.
+    given_up: Few<Begun>,
 }
 
 fn join_line(
@@ -341,14 +367,18 @@ fn join_line(
     });
     let since = if begun.is_some() { request.begun } else { now };
     let id = join(request, place, since);
-    let (mut goes_on, mut given_up) = match (adopted, begun) {
-        (Some(adopted), begun) => (Some(adopted), begun),
-        (None, begun) => (begun.map(|begun| (id, begun)), None),
+    let mut given_up = Few::new();
+    let mut goes_on = match (adopted, begun) {
+        (Some(adopted), begun) => {
+            given_up.extend(begun);
+            Some(adopted)
+        }
+        (None, begun) => begun.map(|begun| (id, begun)),
     };
     let driven = std::mem::replace(&mut seat.driven, true);
     if driven {
         // Its task makes attempts of its own.
-        given_up = given_up.or(goes_on.take().map(|(_, begun)| begun));
+        given_up.extend(goes_on.take().map(|(_, begun)| begun));
         seat.tell_driver();
     } else if let Some((_, begun)) = &goes_on {
         driver.sent(begun.sent);

@@ -156,6 +156,10 @@ impl Hold {
         matches!(status, Status::Held | Status::Uncertain) && now < self.deadline()
     }
 
+    pub(crate) fn is_released(&self) -> bool {
+        Status::of(self.status.load(Ordering::Acquire)) == Status::Released
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.status(), Status::Held | Status::Uncertain)
     }
@@ -187,10 +191,10 @@ impl Hold {
 
     /// How long the server must still keep it for this hold alone.
     pub(crate) fn need(&self, now: Tick) -> Duration {
-        match (self.status(), self.terms.renew_every) {
-            (Status::Lost(_) | Status::Released, _) => Duration::ZERO,
-            (_, Some(_)) => self.wanted_lease(now),
-            (_, None) => Tick::from_nanos(self.server_until.load(Ordering::Acquire)).since(now),
+        match self.terms.renew_every {
+            _ if !self.is_good(now) => Duration::ZERO,
+            Some(_) => self.wanted_lease(now),
+            None => Tick::from_nanos(self.server_until.load(Ordering::Acquire)).since(now),
         }
     }
 
@@ -241,12 +245,9 @@ impl Hold {
         self.renewal.notify_waiters();
     }
 
-    /// Waits a little for a renewal that is under way.
-    pub(crate) async fn renewal_ended(self: &Arc<Self>) {
-        self.tenure
-            .core
-            .keeper()
-            .alarm_renewal(self, super::release::RENEWAL_WAIT);
+    /// Waits for a renewal that is under way, so long.
+    pub(crate) async fn renewal_ended(self: &Arc<Self>, limit: Duration) {
+        self.tenure.core.keeper().alarm_renewal(self, limit);
         loop {
             let mut ended = std::pin::pin!(self.renewal.notified());
             ended.as_mut().enable();
@@ -259,8 +260,7 @@ impl Hold {
 
     /// The hold is over without a release. True: it was this call that ended it.
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
-        let lost = Status::Lost(reason);
-        if !self.change(Status::Held, lost) && !self.change(Status::Uncertain, lost) {
+        if !self.leave_for(Status::Lost(reason)) {
             return false;
         }
         crate::figures::lost(reason);
@@ -272,13 +272,24 @@ impl Hold {
     /// The guard gives it back. What it was until then.
     pub(crate) fn release(&self, now: Tick) -> Status {
         let before = self.status_at(now);
-        if self.change(Status::Held, Status::Released)
-            || self.change(Status::Uncertain, Status::Released)
-        {
+        if self.leave_for(Status::Released) {
             self.end();
             return before;
         }
         self.status_at(now)
+    }
+
+    /// From held or uncertain, whichever it is: a renewal may turn one into the other meanwhile.
+    fn leave_for(&self, end: Status) -> bool {
+        loop {
+            let now = Status::of(self.status.load(Ordering::Acquire));
+            if !matches!(now, Status::Held | Status::Uncertain) {
+                return false;
+            }
+            if self.change(now, end) {
+                return true;
+            }
+        }
     }
 
     fn change(&self, from: Status, to: Status) -> bool {

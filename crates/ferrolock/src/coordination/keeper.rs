@@ -388,9 +388,10 @@ pub(crate) fn offer_time(terms: &Terms) -> Duration {
 /// Nobody came for it in time.
 fn offer_over(watched: &Watched) {
     if let Some(hold) = watched.withdraw() {
-        figures::offer_withdrawn();
-        tracing::debug!(lock = %hold.tenure.keys.lock, "offer withdrawn: its future was not polled");
+        let name = hold.tenure.keys.lock.clone();
         hold.give_back();
+        figures::offer_withdrawn();
+        tracing::debug!(lock = %name, "offer withdrawn: its future was not polled");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where an `unlock` waits for its answer.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use super::unpoisoned;
@@ -10,6 +11,8 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Leaver {
     state: Mutex<Leaving>,
+    /// How often it has waited.
+    turn: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -23,6 +26,7 @@ impl Default for Leaver {
     fn default() -> Self {
         Self {
             state: Mutex::new(Leaving::Waiting(None)),
+            turn: AtomicU32::new(0),
         }
     }
 }
@@ -39,13 +43,22 @@ impl Leaver {
         waker.inspect(Waker::wake_by_ref);
     }
 
-    pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*unpoisoned(&self.state), Leaving::Waiting(_))
+    /// Which wait this is.
+    pub(crate) fn turn(&self) -> u32 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    /// Whether that wait goes on.
+    pub(crate) fn is_waiting(&self, turn: u32) -> bool {
+        let state = unpoisoned(&self.state);
+        self.turn() == turn && matches!(*state, Leaving::Waiting(_))
     }
 
     /// It was answered, and waits for something else.
     pub(crate) fn again(&self) {
-        *unpoisoned(&self.state) = Leaving::Waiting(None);
+        let mut state = unpoisoned(&self.state);
+        self.turn.fetch_add(1, Ordering::AcqRel);
+        *state = Leaving::Waiting(None);
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {

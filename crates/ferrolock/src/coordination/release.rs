@@ -62,7 +62,7 @@ async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -> Result<u3
         tenure: Some(tenure),
     };
     if renewing {
-        hold.renewal_ended().await;
+        hold.renewal_ended(RENEWAL_WAIT).await;
     }
     let mut work = std::pin::pin!(settle(tenure, Lane::Commands));
     let mut working = true;
@@ -168,9 +168,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            let given_up = Err(Failure::Unknown("given up".to_owned()));
-            // The keeper sends it once more, and attempts wait for that one.
-            self.tenure.ended(read(self.command, given_up), Gate::Stays);
+            self.tenure.give_up(self.command);
             // What the keeper itself sends it owes by itself.
             if self.lane == Lane::Commands {
                 self.tenure.core.keeper().settle(self.tenure);
@@ -236,25 +234,41 @@ impl Tenure {
         Some((Command { op, sent, number }, call))
     }
 
-    /// A release that somebody has in hands who does not poll any more is given up; it is to be sent again. False:
-    /// there is none.
-    pub(crate) fn take_over(self: &Arc<Self>) -> bool {
+    /// A command that somebody has in hands who does not poll any more is given up; it is to be sent again.
+    pub(crate) fn take_over(self: &Arc<Self>) {
         let state = unpoisoned(&self.state);
-        let (op, number) = match state.count.releasing() {
+        let (op, number) = match state.count.command() {
             Some(op) if state.sender == Lane::Commands => (op, state.count.number()),
-            _ => return false,
+            _ => return,
         };
         drop(state);
         let sent = self.core.now();
+        self.give_up(Command { op, sent, number });
+    }
+
+    /// Nobody waits for the reply any more; attempts wait for the command that is sent instead.
+    fn give_up(self: &Arc<Self>, command: Command) {
         let given_up = Err(Failure::Unknown("given up".to_owned()));
-        self.ended(read(Command { op, sent, number }, given_up), Gate::Stays);
-        true
+        self.ended(read(command, given_up), Gate::Stays);
+    }
+
+    /// Whether the command with that number is all that is left to do here, and somebody else is doing it.
+    pub(crate) fn is_waiting_for(&self, number: u64) -> bool {
+        let state = unpoisoned(&self.state);
+        !state.count.is_settled() && state.count.is_under_way(number)
+    }
+
+    pub(crate) fn command_number(&self) -> u64 {
+        unpoisoned(&self.state).count.number()
     }
 
     fn ended(self: &Arc<Self>, answered: Answered, gate: Gate) -> Driven {
         let mut desk = unpoisoned(&self.core.desk);
         let mut state = unpoisoned(&self.state);
         if !state.count.is_under_way(answered.command.number) {
+            state
+                .count
+                .ended_late(answered.command.op, answered.outcome);
             return Driven::Quiet;
         }
         let after = state.count.ended(answered.outcome);

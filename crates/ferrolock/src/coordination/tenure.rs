@@ -224,11 +224,12 @@ impl<R, L> Count<R, L> {
         self.under_way.is_some() && self.number == number
     }
 
-    /// The release under way, if one is.
-    pub(crate) fn releasing(&self) -> Option<Op> {
+    /// The command under way, if one is that changes a count.
+    pub(crate) fn command(&self) -> Option<Op> {
         match self.under_way {
             Some(UnderWay::Release(_, left)) => Some(Op::Release { left }),
-            _ => None,
+            Some(UnderWay::Reenter(_, count)) => Some(Op::Reenter { count }),
+            Some(UnderWay::Enter) | None => None,
         }
     }
 
@@ -304,6 +305,17 @@ impl<R, L> Count<R, L> {
                     ..After::default()
                 }
             }
+        }
+    }
+
+    /// A command ended that had been given up. What a release found counts: the next one, which may find the same,
+    /// does not take it for its own doing.
+    pub(crate) fn ended_late(&mut self, op: Op, outcome: Outcome) {
+        if matches!(
+            (op, outcome),
+            (Op::Release { left: 0 }, Outcome::NotOurs(_))
+        ) {
+            self.doubt = false;
         }
     }
 

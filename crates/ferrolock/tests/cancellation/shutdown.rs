@@ -241,3 +241,50 @@ fn on_a_server_a_stuck_holder_keeps_its_lease_and_nothing_is_renewed_after_the_l
         });
     }
 }
+
+/// However a holder finishes in time, on another thread: nothing is lost, nothing is left.
+#[test]
+fn whoever_finishes_in_time_gives_its_lock_back() {
+    let mut addresses = vec!["memory:finishes-in-time".to_owned()];
+    let servers: Vec<Server> = servers().into_iter().map(Server::start).collect();
+    addresses.extend(servers.iter().map(Server::url));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    for address in addresses {
+        for round in 0..60 {
+            runtime.block_on(finishes_in_time(&address, round));
+        }
+    }
+}
+
+async fn finishes_in_time(address: &str, round: u64) {
+    let client = Client::connect(address).await.unwrap();
+    let watcher = Client::connect(address).await.unwrap();
+    let name = format!("{round}");
+    let guard = client.lock(&name).lock().await.unwrap();
+    let token = guard.cancellation_token();
+    let holder = tokio::spawn(async move {
+        token.cancelled().await;
+        sleep(Duration::from_millis(round % 3)).await;
+        match round % 4 {
+            0 => drop(guard),
+            1 => guard.unlock_after(Duration::from_millis(1)).await.unwrap(),
+            _ => drop(guard.unlock().await.unwrap()),
+        }
+    });
+
+    client.shutdown(LONG).await.unwrap();
+
+    holder.await.unwrap();
+    if round % 4 == 1 {
+        // Left to the server, which ends it at once.
+        return drop(watcher.lock(&name).lock().await.unwrap());
+    }
+    assert!(
+        !watcher.lock(&name).is_locked().await.unwrap(),
+        "{address}, round {round}"
+    );
+}

@@ -100,6 +100,70 @@ fn a_release_that_is_refused_is_told_at_once_and_does_not_take_the_result_of_a_r
     }
 }
 
+/// A lock that cannot be given an end is not taken.
+#[test]
+fn a_user_without_the_right_to_set_a_lease_leaves_nothing_behind() {
+    for kind in servers() {
+        let server = Server::builder(kind)
+            .acl("alice on >secret ~* &* +@all -pexpire -time")
+            .acl("bob on >secret ~* &* +@all -time")
+            .start();
+        runtime().block_on(async {
+            let client = |user: &str| {
+                Client::connect(format!("redis://{user}:secret@127.0.0.1:{}", server.port()))
+            };
+            let alice = client("alice").await.unwrap();
+            let error = alice.lock("orders").lock().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+            assert_eq!(server.keys(), [""; 0]);
+
+            // Details are for people: without the time there are none.
+            let bob = client("bob").await.unwrap();
+            let guard = bob.lock("orders").label("night run").lock().await.unwrap();
+            guard.unlock().await.unwrap();
+        });
+        assert_eq!(server.keys(), [""; 0]);
+    }
+}
+
+/// The user of docs/operations.md can do everything with its locks.
+#[test]
+fn the_rights_that_the_manual_lists_are_enough() {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let user = manual
+        .lines()
+        .find_map(|line| line.strip_prefix("user "))
+        .expect("a user in docs/operations.md");
+    for kind in servers() {
+        let server = Server::builder(kind).acl(user).start();
+        runtime().block_on(async {
+            let connect = || async {
+                let builder = Client::builder()
+                    .url(format!("redis://app:secret@127.0.0.1:{}", server.port()))
+                    .name("worker");
+                builder.connect().await.unwrap()
+            };
+            let (ours, theirs) = (connect().await, connect().await);
+            ours.ping().await.unwrap();
+            let lock = ours.lock("orders/42").label("night run");
+
+            let guard = lock.lock().await.unwrap();
+            let again = guard.relock().await.unwrap();
+            guard.check().await.unwrap();
+            assert_eq!(lock.holders().await.unwrap().len(), 1);
+            let waits = tokio::spawn(theirs.lock("orders/42").lock());
+            again.unlock().await.unwrap();
+            guard.unlock().await.unwrap();
+            let theirs_now = waits.await.unwrap().unwrap();
+            assert!(lock.force_unlock().await.unwrap());
+            drop(theirs_now);
+            let last = lock.lock().await.unwrap();
+            last.unlock_after(Duration::from_millis(1)).await.unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_user_without_the_right_to_run_scripts_is_told_noperm() {
     for kind in servers() {

@@ -75,6 +75,10 @@ impl Attempt {
         self.stage = Stage::Shown;
     }
 
+    pub(crate) fn was_sent(&self) -> bool {
+        matches!(self.stage, Stage::Sent | Stage::Answered)
+    }
+
     /// What came back. Takes no lock of ours but to show the attempt, once.
     pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
         if self.stage == Stage::Made {

@@ -58,10 +58,12 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
         return false;
     }
     attempt.is_shown();
+    // Taken first: the alarm may ring at once.
+    let mut place = unpoisoned(&request.first);
     let alarm = core
         .keeper()
         .alarm_first(core, request, request.begun.after(patience));
-    *unpoisoned(&request.first) = Some(First { attempt, alarm });
+    *place = Some(First { attempt, alarm });
     true
 }
 
@@ -111,6 +113,11 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
         return hand_over(core, request, attempt.sent, attempt);
     };
     match attempt.read(reply) {
+        Attempted::Granted(hold) if core.now() < offered_until(request) => {
+            let tenure = hold.tenure.clone();
+            core.keeper().offer(hold, request);
+            enter_with(&tenure);
+        }
         // It was woken, and did not come: as with an offer that nobody takes.
         Attempted::Granted(hold) => withdraw(hold, request),
         attempted => {
@@ -121,11 +128,15 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
     }
 }
 
+fn offered_until(request: &Request) -> Tick {
+    request.begun.after(offer_time(&request.terms))
+}
+
 fn withdraw(hold: Arc<Hold>, request: &Request) {
-    figures::offer_withdrawn();
-    tracing::debug!(lock = %request.keys.lock, "grant given back: its future was not polled");
     hold.give_back();
     request.slot.start_over();
+    figures::offer_withdrawn();
+    tracing::debug!(lock = %request.keys.lock, "grant given back: its future was not polled");
 }
 
 /// Takes the attempt out of the caller's hands, for whoever comes for the same name.
@@ -137,12 +148,15 @@ pub(super) fn adopt(core: &Arc<Core>, request: &Arc<Request>) -> Option<Begun> {
 
 /// The caller has gone: what it is granted goes back.
 pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
-    let Some(Begun { attempt, .. }) = adopt(core, request) else {
+    let Some(First { attempt, alarm }) = unpoisoned(&request.first).take() else {
         return;
     };
+    core.keeper().cancel(alarm);
     unpoisoned(&core.desk).walked_out(request);
-    if let Ok(runtime) = core.runtime() {
-        runtime.spawn(give_back(attempt));
+    if attempt.was_sent()
+        && let Ok(runtime) = core.runtime()
+    {
+        runtime.spawn(give_back(Box::pin(attempt)));
     }
 }
 

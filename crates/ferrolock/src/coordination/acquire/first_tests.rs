@@ -8,8 +8,12 @@ use testkit::poll_once;
 use tokio::time::{Instant, timeout};
 
 use super::waiting_tests::{Pair, ms, pair, settle};
-use crate::engine::lying::{Lie, Match};
-use crate::{ErrorKind, Owner, Unlocked};
+use crate::coordination::Core;
+use crate::engine::Lane;
+use crate::engine::embedded::MemoryEngine;
+use crate::engine::lying::{Lie, Lying, Match};
+use crate::options::Settings;
+use crate::{Client, ErrorKind, Owner, Unlocked};
 
 const ACQUIRE: &str = "lock/acquire";
 const RELEASE: &str = "lock/release";
@@ -220,4 +224,121 @@ async fn a_guard_dropped_beside_an_unlock_that_is_not_polled_on_is_given_back() 
     drop(pair.them.lock("a").lock().await.unwrap());
     assert!(begun.elapsed() < ms(3000), "{:?}", begun.elapsed());
     assert_eq!(kept.await.unwrap(), Unlocked::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_has_just_come_is_not_taken_away() {
+    let pair = pair("first-fresh");
+    let mut tries = pin!(pair.us.lock("a").try_lock_for(ms(10)));
+    assert!(poll_once(tries.as_mut()).is_pending());
+    tokio::time::sleep(ms(6)).await;
+
+    assert!(tries.await.unwrap().is_some());
+}
+
+/// Whoever was left alone longer than its limit is not told that a healthy server did not answer.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_left_alone_asks_again_when_it_is_polled() {
+    let pair = pair("first-left-alone");
+    let (a, b, c) = (pair.us.lock("a"), pair.us.lock("b"), pair.us.lock("c"));
+    let mut tries = pin!(a.try_lock());
+    let mut asks = pin!(b.try_lock_for(ms(2000)));
+    let mut insists = pin!(c.clone().max_wait(ms(2000)).lock());
+    assert!(poll_once(tries.as_mut()).is_pending());
+    assert!(poll_once(asks.as_mut()).is_pending());
+    assert!(poll_once(insists.as_mut()).is_pending());
+    tokio::time::sleep(ms(9000)).await;
+
+    assert!(tries.await.unwrap().is_some());
+    assert!(asks.await.unwrap().is_some());
+    drop(insists.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_of_what_is_gone_says_so_however_late_the_answer() {
+    let pair = pair("unlock-late-lost");
+    let guard = pair.us.lock("a").lock().await.unwrap();
+    assert!(pair.them.lock("a").force_unlock().await.unwrap());
+    pair.lying.next_of(
+        Match::script(RELEASE).on(Lane::Commands),
+        Lie::DelayReply(ms(1700)),
+    );
+    pair.lying.next_of(
+        Match::script(RELEASE).on(Lane::Keeper),
+        Lie::DelayReply(ms(1000)),
+    );
+
+    let error = guard.unlock().await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_waits_for_a_renewal_and_is_not_polled_on_is_taken_over() {
+    let pair = pair("unlock-kept-renewing");
+    let guard = pair.us.lock("a").lock().await.unwrap();
+    pair.lying.next_of(Match::script("lock/renew"), Lie::Hang);
+    pair.lying.seen("lock/renew", 1).await;
+    let mut kept = Box::pin(guard.unlock());
+    assert!(poll_once(kept.as_mut()).is_pending());
+
+    let begun = Instant::now();
+    drop(pair.them.lock("a").lock().await.unwrap());
+
+    assert!(begun.elapsed() < ms(2000), "{:?}", begun.elapsed());
+    drop(kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_late_does_not_prolong_what_was_left_for_a_while() {
+    let pair = pair("linger-renewal");
+    let guard = pair.us.lock("a").lock().await.unwrap();
+    pair.lying
+        .next_of(Match::script("lock/renew"), Lie::DelayCall(ms(300)));
+    pair.lying.seen("lock/renew", 1).await;
+
+    guard.unlock_after(ms(1000)).await.unwrap();
+
+    let begun = Instant::now();
+    drop(pair.them.lock("a").lock().await.unwrap());
+    assert!(begun.elapsed() < ms(1500), "{:?}", begun.elapsed());
+}
+
+/// A guard dropped beside a re-entry whose runtime stands still is given back all the same.
+#[test]
+fn a_runtime_that_stands_still_does_not_keep_the_lock() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let (theirs, ours) = (runtime(), runtime());
+    let engine = Lying::over_memory(MemoryEngine::open(Some("standing-still")));
+    let settings = Settings {
+        command_limit: ms(200),
+        ..Settings::default()
+    };
+    let client = Client::of(Core::new(
+        engine.clone(),
+        settings,
+        Some(theirs.handle().clone()),
+    ));
+    let guard = theirs.block_on(client.lock("a").lock()).unwrap();
+    engine.next_of(Match::script("lock/reenter"), Lie::Hang);
+    let again = theirs.block_on(async { timeout(ms(20), guard.relock()).await });
+    assert!(again.is_err());
+
+    drop(guard);
+
+    let other = Client::of(Core::new(
+        MemoryEngine::open(Some("standing-still")),
+        Settings::default(),
+        None,
+    ));
+    let waits = ours.block_on(async {
+        let lock = other.lock("a").lock();
+        timeout(Duration::from_secs(20), lock).await
+    });
+    drop(waits.expect("free before its lease ends").unwrap());
 }

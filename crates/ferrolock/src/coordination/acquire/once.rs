@@ -18,7 +18,7 @@ use crate::options::Reentry;
 pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Option<Begun>) {
     let request = stranded.request.clone();
     let begun = request.begun;
-    let limit = begun.after(core.settings.command_limit);
+    let limit = request.command_limit(&core);
     let mut work = std::pin::pin!(attempt_until_sent(&core, &request, first));
     let attempted = tokio::select! {
         biased;
@@ -48,7 +48,7 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
 
 /// The tenure by which the owner came in on another way meanwhile; known when its other attempts are answered.
 async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
-    let limit = request.begun.after(core.settings.command_limit);
+    let limit = request.command_limit(core);
     loop {
         let told = {
             let mut desk = unpoisoned(&core.desk);

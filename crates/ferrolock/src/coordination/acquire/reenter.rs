@@ -22,7 +22,7 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
     let core = &tenure.core;
     let begun = core.now();
     let limit = match (request.deadline, request.patience) {
-        (_, super::Patience::None) => request.begun.after(core.settings.command_limit),
+        (_, super::Patience::None) => request.command_limit(core),
         (Some(deadline), _) => deadline.max(begun).after(LAST_ANSWER),
         (None, _) => begun.after(core.settings.unreachable_after),
     };

@@ -16,8 +16,8 @@ pub(crate) type AlarmKey = (Tick, u64);
 /// Somebody who is told when a time has come.
 #[derive(Debug)]
 pub(super) enum Alarm {
-    /// An unlock without an answer.
-    Unlock(Arc<Hold>, Call),
+    /// An unlock without an answer, in that turn of its leaver.
+    Unlock(Arc<Hold>, u32, Call),
     /// An unlock that waits for a renewal under way.
     Renewal(Arc<Hold>),
     /// A caller who does not come to look at its first attempt.
@@ -36,7 +36,7 @@ pub(super) enum Call {
 impl Keeper {
     pub(super) fn rung(&self, alarm: Alarm) {
         match alarm {
-            Alarm::Unlock(hold, call) => self.unanswered(hold, call),
+            Alarm::Unlock(hold, turn, call) => self.unanswered(hold, turn, call),
             Alarm::Renewal(hold) => hold.renewal_given_up(),
             Alarm::First(core, request) => first::overdue(&core, &request),
             Alarm::Close(core) => {
@@ -52,31 +52,31 @@ impl Keeper {
     pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, AlarmKey) {
         let mut state = unpoisoned(&self.state);
         let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
-        let alarm = Alarm::Unlock(hold.clone(), Call::First);
+        let alarm = Alarm::Unlock(hold.clone(), hold.leaver.turn(), Call::First);
         (renewing, self.set_in(&mut state, until, alarm))
     }
 
-    /// A hold whose leaver is not answered until then is told so, and the keeper goes on with it.
+    /// What a hold's leaver waits for and is not answered until then is taken over.
     pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> AlarmKey {
-        self.set(until, Alarm::Unlock(hold.clone(), Call::First))
+        let turn = hold.leaver.turn();
+        self.set(until, Alarm::Unlock(hold.clone(), turn, Call::First))
     }
 
-    fn unanswered(&self, hold: Arc<Hold>, call: Call) {
+    fn unanswered(&self, hold: Arc<Hold>, turn: u32, call: Call) {
         let tenure = &hold.tenure;
-        if !hold.leaver.is_waiting() {
+        if !hold.leaver.is_waiting(turn) {
             return;
         }
         match call {
             Call::First => {
-                // Its future may never be polled again.
-                if tenure.take_over() {
-                    self.settle(tenure);
-                }
+                // Its future may never be polled again, also before anything was sent.
+                tenure.take_over();
+                self.settle(tenure);
                 let until = self
                     .clock
                     .now()
                     .after(tenure.core.settings.command_limit / 2);
-                self.set(until, Alarm::Unlock(hold.clone(), Call::Last));
+                self.set(until, Alarm::Unlock(hold.clone(), turn, Call::Last));
             }
             Call::Last => {
                 hold.leaver.answer(Err(tenure.not_released()));

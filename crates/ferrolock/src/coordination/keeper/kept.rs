@@ -17,7 +17,7 @@ impl Keeper {
         let ours = |other: &Core| std::ptr::eq(other, core);
         let state = unpoisoned(&self.state);
         let alarms = state.alarms.values().filter(|alarm| match alarm {
-            Alarm::Unlock(hold, _) | Alarm::Renewal(hold) => ours(&hold.tenure.core),
+            Alarm::Unlock(hold, ..) | Alarm::Renewal(hold) => ours(&hold.tenure.core),
             Alarm::First(of, _) => ours(of),
             Alarm::Close(of) => of.upgrade().is_some_and(|of| ours(&of)),
         });

@@ -123,21 +123,46 @@ impl Keeper {
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
     pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
-        let limit = self.clock.now().after(tenure.core.settings.command_limit);
-        let work = async {
-            tenure.core.engine.ready(Lane::Keeper).await;
-            settle(&tenure, Lane::Keeper).await
-        };
-        let driven = tokio::select! {
-            driven = work => driven,
-            () = self.clock.sleep_until(limit) => Driven::Again,
-        };
-        // Quiet it is also when somebody else is sending for the tenure, and sends this too.
+        let mut driven = self.settle_in_time(&tenure).await;
+        if driven == Driven::Quiet && !self.others_finish(&tenure).await {
+            tenure.take_over();
+            driven = self.settle_in_time(&tenure).await;
+        }
         if driven == Driven::Again {
             tenure.open_gate();
             self.owe_release(&tenure);
         }
         drop(errand);
+    }
+}
+
+impl Keeper {
+    async fn settle_in_time(&self, tenure: &Arc<Tenure>) -> Driven {
+        let limit = self.clock.now().after(tenure.core.settings.command_limit);
+        let work = async {
+            tenure.core.engine.ready(Lane::Keeper).await;
+            settle(tenure, Lane::Keeper).await
+        };
+        tokio::select! {
+            driven = work => driven,
+            () = self.clock.sleep_until(limit) => Driven::Again,
+        }
+    }
+
+    /// Whoever else is sending for the tenure sends this too. False: their command did not end in time, for one
+    /// because the runtime that it is in stands still.
+    async fn others_finish(&self, tenure: &Tenure) -> bool {
+        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        let limit = self.clock.now().after(tenure.core.settings.command_limit);
+        let number = tenure.command_number();
+        while tenure.is_waiting_for(number) {
+            let now = self.clock.now();
+            if now >= limit {
+                return false;
+            }
+            self.clock.sleep_until(now.after(LOOK_EVERY)).await;
+        }
+        true
     }
 }
 

@@ -46,8 +46,14 @@ impl Tenure {
 
     /// The server keeps the name for `stay`, after [`lingers`](Tenure::lingers) said so.
     pub(crate) async fn linger(self: &Arc<Self>, hold: &Arc<Hold>, stay: Duration) -> Result<()> {
-        let number = unpoisoned(&self.state).count.number();
-        let sent = self.core.now();
+        let number = {
+            let mut state = unpoisoned(&self.state);
+            state.sender = Lane::Commands;
+            state.count.number()
+        };
+        let (sent, limit) = (self.core.now(), self.core.settings.command_limit);
+        // Its future may never be polled again; the answer has a limit of its own, which comes first.
+        let alarm = self.core.keeper().alarm(hold, sent.after(3 * limit));
         let mut unfinished = Unfinished { tenure: Some(self) };
         let op = Op::Release { left: 0 };
         let running = Running {
@@ -56,10 +62,10 @@ impl Tenure {
             lane: Lane::Commands,
             ended: false,
         };
-        hold.release(sent);
-        if self.core.keeper().forget(hold) {
-            hold.renewal_ended().await;
-        }
+        let was = hold.release(sent);
+        self.core.keeper().forget(hold);
+        // One that came after it would make the stay a whole lease.
+        hold.renewal_ended(limit).await;
         unpoisoned(&self.state).members.clear();
         self.asks_for(self.core.now(), stay);
         let call = lock::linger(&self.keys, &self.bearer, stay);
@@ -73,10 +79,14 @@ impl Tenure {
                 None => Ok(()),
                 Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
             });
+        self.core.keeper().cancel(alarm);
         if answer.is_ok() {
             running.end(Ok(Value::Int(0)));
             unfinished.tenure = None;
         }
-        answer
+        match was.lost() {
+            Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
+            None => answer,
+        }
     }
 }

@@ -158,13 +158,13 @@ impl Link {
     /// Resolves when there is another connection than the one there is, or was last.
     pub(super) async fn reconnected(&self) {
         let mut state = self.state.subscribe();
-        let before = self.generation.load(Ordering::Relaxed);
-        let up_now = matches!(&*state.borrow(), State::Up(_));
-        let newer =
-            |live: &Live| live.generation > before || (!up_now && live.generation == before);
+        let before = match &*state.borrow() {
+            State::Up(live) => Some(live.generation),
+            _ => None,
+        };
         // The sender is in `self`, so it cannot be gone.
         let _ = state
-            .wait_for(|state| matches!(state, State::Up(live) if newer(live)))
+            .wait_for(|state| matches!(state, State::Up(live) if Some(live.generation) != before))
             .await;
     }
 

@@ -191,15 +191,16 @@ fn is_older(version: &str, least: (u32, u32)) -> bool {
 impl Live {
     /// Runs one script call. EVAL after NOSCRIPT belongs to it; nothing is ever sent twice.
     ///
-    /// With the time it took, if nothing else was under way when it began.
+    /// With the time it took, if that was measured and the script was known.
     pub(super) async fn run(&self, call: &Call) -> (Result<Value, Failure>, Option<Duration>) {
         let mut connection = self.connection.clone();
         let waiting = self.pulse.wait(|| Clock::Boot.now());
         let mut reply = connection.send_packed_command(&wire::evalsha(call)).await;
-        if wire::is_no_script(&reply) {
+        let unknown = wire::is_no_script(&reply);
+        if unknown {
             reply = connection.send_packed_command(&wire::eval(call)).await;
         }
-        let began = waiting.answered();
+        let began = waiting.answered().filter(|_| !unknown);
         let took = began.map(|began| Clock::Boot.now().since(began));
         (self.judge(reply), took)
     }

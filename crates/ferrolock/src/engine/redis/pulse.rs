@@ -18,6 +18,8 @@ pub(super) struct Pulse {
     /// When the oldest of the replies now owed began to be owed, at the latest.
     busy_since: AtomicU64,
     waiting: AtomicUsize,
+    /// How often something was asked while something else was owed.
+    asked: AtomicUsize,
     /// How many callers ever gave up, and how many of them a later reply has excused: replies come in order, so one
     /// that was asked for after them means that theirs came too.
     gave_up: AtomicU64,
@@ -31,8 +33,8 @@ pub(super) struct Pulse {
 pub(super) struct Waiting<'a> {
     pulse: &'a Pulse,
     answered: bool,
-    /// When it began, if nothing else was owed then.
-    alone_since: Option<Tick>,
+    /// When it began, if the clock was read.
+    since: Option<Tick>,
 }
 
 impl Pulse {
@@ -42,6 +44,7 @@ impl Pulse {
             heard: AtomicU64::new(now),
             busy_since: AtomicU64::new(now),
             waiting: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
             gave_up: AtomicU64::new(0),
             excused: AtomicU64::new(0),
             fault: OnceLock::new(),
@@ -63,20 +66,19 @@ impl Pulse {
         self.fault.get()
     }
 
-    /// A reply is owed from `now` on; the clock is read only where it matters, for the first of many.
+    /// A reply is owed from `now` on. The clock is read for the first of many, and now and then.
     pub(super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
-        let mut alone_since = None;
-        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
-            let now = now();
-            alone_since = Some(now);
-            if !self.is_owed_by_leavers() {
-                self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
-            }
+        const TIMED_EVERY: usize = 64;
+        let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
+        let timed = alone || self.asked.fetch_add(1, Ordering::Relaxed) % TIMED_EVERY == 0;
+        let since = timed.then(now);
+        if let (true, Some(now)) = (alone && !self.is_owed_by_leavers(), since) {
+            self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
         Waiting {
             pulse: self,
             answered: false,
-            alone_since,
+            since,
         }
     }
 
@@ -109,10 +111,10 @@ impl Pulse {
 }
 
 impl Waiting<'_> {
-    /// The reply came. Since when it was owed, if nothing else was then: how long the way takes, and not the queue.
+    /// The reply came. Since when it was owed, if the clock was read then.
     pub(super) fn answered(mut self) -> Option<Tick> {
         self.answered = true;
-        self.alone_since
+        self.since
     }
 }
 

@@ -4,8 +4,8 @@
 -- reply 1: entered; 0: nothing is there; -1: somebody else is there
 --
 -- The field must be there: a re-entry never revives a lock that vanished. The lease is raised, never cut, and the
--- count is set, so a repeat changes nothing. Raising comes first: after it a full server takes the HSET. Details are
--- for people: what cannot be done about them is left out.
+-- count is set, so a repeat changes nothing. The lease comes first: after that a full server takes the HSET. Details
+-- are for people: what cannot be done about them is left out.
 local lock, details = KEYS[1], KEYS[2]
 local field, lease, count = ARGV[1], ARGV[2], ARGV[3]
 
@@ -19,6 +19,8 @@ if left < tonumber(lease) then
     if details then
         redis.pcall('PEXPIRE', details, lease)
     end
+elseif held ~= count then
+    redis.call('PEXPIRE', lock, left)
 end
 if held ~= count then
     redis.call('HSET', lock, field, count)

@@ -22,11 +22,14 @@ local held = redis.call('HGET', lock, field)
 if held == false then
     return -1 - redis.call('EXISTS', lock)
 end
-if redis.call('PTTL', lock) < tonumber(need) then
+local left = redis.call('PTTL', lock)
+if left < tonumber(need) then
     redis.call('PEXPIRE', lock, need)
     if details then
         redis.pcall('PEXPIRE', details, need)
     end
+elseif held ~= count then
+    redis.call('PEXPIRE', lock, left)
 end
 if held ~= count then
     redis.call('HSET', lock, field, count)

@@ -19,7 +19,12 @@ impl<W> Driver<W> {
         if !late.is_empty() {
             return Some(Next::TimedOut(late));
         }
-        let late = self.take_late(now, |_, deadline| now >= deadline.after(LAST_ANSWER));
+        // Whoever came back after its time has the time of one attempt.
+        let late = self.take_if(now, |_, waiter| {
+            waiter
+                .deadline
+                .is_some_and(|deadline| now >= deadline.max(waiter.joined).after(LAST_ANSWER))
+        });
         if late.is_empty() {
             return None;
         }
@@ -101,11 +106,11 @@ impl<W> Driver<W> {
         let deadlines = self
             .line
             .iter()
-            .filter_map(|waiter| waiter.deadline)
-            .map(|deadline| match deadline.before(self.lead()) {
+            .filter_map(|waiter| Some((waiter.deadline?, waiter.joined)))
+            .map(|(deadline, joined)| match deadline.before(self.lead()) {
                 ask if idle && ask > now => ask,
                 _ if idle && deadline > now => deadline,
-                _ => deadline.after(LAST_ANSWER),
+                _ => deadline.max(joined).after(LAST_ANSWER),
             });
         deadlines
             .chain(due)
