@@ -191,7 +191,12 @@ async fn life(seed: u64, per_mille: u32) {
     unpoisoned(&world.held).clear();
     for (client, _) in clients {
         let core = Arc::downgrade(client.core());
-        assert_eq!(client.core().census(), Census::default(), "seed {seed}");
+        assert_eq!(
+            client.core().census(),
+            Census::default(),
+            "seed {seed}: {:#?}",
+            client.core().desk
+        );
         drop(client);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(core.strong_count(), 0, "seed {seed}: the client is left");

@@ -70,7 +70,11 @@ impl Pulse {
     pub(super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
         const TIMED_EVERY: usize = 64;
         let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
-        let timed = alone || self.asked.fetch_add(1, Ordering::Relaxed) % TIMED_EVERY == 0;
+        let timed = alone
+            || self
+                .asked
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(TIMED_EVERY);
         let since = timed.then(now);
         if let (true, Some(now)) = (alone && !self.is_owed_by_leavers(), since) {
             self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
