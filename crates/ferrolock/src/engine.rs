@@ -144,6 +144,22 @@ pub(crate) enum Failure {
     Closed(String),
 }
 
+/// What is said of an address that is of no kind that this build knows.
+pub(crate) fn no_address() -> String {
+    let kinds = [
+        ("memory:", cfg!(feature = "embedded")),
+        ("redis://", cfg!(feature = "redis")),
+        ("rediss://", cfg!(feature = "tls")),
+        ("unix:", cfg!(feature = "redis")),
+    ];
+    let known: Vec<&str> = kinds
+        .iter()
+        .filter(|(_, is_built_in)| *is_built_in)
+        .map(|(begin, _)| *begin)
+        .collect();
+    format!("this is no address: one begins with {}", known.join(", "))
+}
+
 impl From<BadReply> for Failure {
     /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
     fn from(BadReply(script, reply): BadReply) -> Self {
