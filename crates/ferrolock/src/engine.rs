@@ -157,7 +157,12 @@ pub(crate) fn no_address() -> String {
         .filter(|(_, is_built_in)| *is_built_in)
         .map(|(begin, _)| *begin)
         .collect();
-    format!("this is no address: one begins with {}", known.join(", "))
+    let begin = match known.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => return "this build of ferrolock has no engine: give it a feature".to_owned(),
+    };
+    format!("this is no address: one begins with {begin}")
 }
 
 impl From<BadReply> for Failure {

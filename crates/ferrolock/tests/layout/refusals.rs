@@ -268,5 +268,7 @@ fn a_right_that_a_script_lacks_is_told_as_noperm_with_where_to_look() {
                 assert!(!text.contains("user_script"), "{text}");
             }
         });
+        // Only the message was refused: bob's lock is free.
+        assert!(!server.keys().contains(&"accounts".to_owned()));
     }
 }
