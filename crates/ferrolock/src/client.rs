@@ -34,18 +34,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects now: a bad address, password or right shows here.
+    /// Connects now: a bad address, password or database shows here; a right that is missing, at the first call that
+    /// needs it.
     ///
     /// | address | who can share a lock |
     /// |---|---|
-    /// | `memory:` | tasks and threads that use this client |
+    /// | `memory:` | tasks and threads that use this client, or a clone of it; another `memory:` is another space |
     /// | `memory:NAME` | all clients of this process with that name |
     /// | `redis://[user:password@]host[:port][/database]` | machines; also Valkey |
     /// | `rediss://…` | the same over TLS (feature `tls`) |
     /// | `unix:PATH` | a server's Unix socket |
     ///
     /// # Errors
-    /// `Invalid` for a bad address, `Unreachable`, `Refused` for a wrong password or a server that is too old.
+    /// `Invalid` for a bad address, `Unreachable`, `Refused` for a wrong password or database, or a server that is too
+    /// old.
     pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
         let builder = Client::builder().url(url);
         builder.connect().await
@@ -108,7 +110,8 @@ impl Client {
     ///
     /// New calls and waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed) at once, and every guard's token
     /// fires. Holds stay good and are renewed while their holders finish; what is still held at the limit becomes
-    /// [`LostReason::ShutDown`](crate::LostReason::ShutDown) and is left to its lease, not released under running work.
+    /// [`LostReason::ShutDown`](crate::LostReason::ShutDown) and is left to its lease, not released under running work:
+    /// from then on nothing is sent for it, also when its guard is unlocked or dropped later.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the client stays closed to new calls and holds go on.

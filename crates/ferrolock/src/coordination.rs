@@ -2,13 +2,13 @@
 //!
 //! | who | lives in | owns |
 //! |---|---|---|
-//! | the caller's future | the caller's task | a slot, nothing else |
+//! | the caller's future | the caller's task | a slot, and its first attempt while nobody else here wants the name |
 //! | driver, one per contended name | the client's runtime | local queue, attempts, subscription, timers of waiting |
 //! | tenures | the client | which owner holds which name how often; one count-changing command at a time |
 //! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
 //!
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
-//! Locks are taken in this order: desk, tenure, keeper, slot.
+//! Locks are taken in this order: desk, tenure, a request's first attempt, keeper, slot.
 
 pub(crate) mod acquire;
 #[cfg(test)]

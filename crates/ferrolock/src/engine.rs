@@ -144,6 +144,27 @@ pub(crate) enum Failure {
     Closed(String),
 }
 
+/// What is said of an address that is of no kind that this build knows.
+pub(crate) fn no_address() -> String {
+    let kinds = [
+        ("memory:", cfg!(feature = "embedded")),
+        ("redis://", cfg!(feature = "redis")),
+        ("rediss://", cfg!(feature = "tls")),
+        ("unix:", cfg!(feature = "redis")),
+    ];
+    let known: Vec<&str> = kinds
+        .iter()
+        .filter(|(_, is_built_in)| *is_built_in)
+        .map(|(begin, _)| *begin)
+        .collect();
+    let begin = match known.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => return "this build of ferrolock has no engine: give it a feature".to_owned(),
+    };
+    format!("this is no address: one begins with {begin}")
+}
+
 impl From<BadReply> for Failure {
     /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
     fn from(BadReply(script, reply): BadReply) -> Self {

@@ -178,6 +178,9 @@ impl Error {
     }
 
     /// The server's own word ([`ErrorKind::Refused`]): `WRONGTYPE`, `NOPERM`, `OOM` …
+    ///
+    /// `NOPERM` for every right that is missing, also where a server says `ERR`. Ours are `VERSION` (the server is too
+    /// old) and `TLS`.
     pub fn code(&self) -> Option<&str> {
         match &self.inner.cause {
             Cause::Refused { code, .. } => Some(code),
@@ -226,7 +229,8 @@ impl From<Failure> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.inner.lock {
-            write!(f, "lock {name:?} ")?;
+            let colon = matches!(self.inner.cause, Cause::Invalid(_));
+            write!(f, "lock {name:?}{} ", if colon { ":" } else { "" })?;
         }
         let named = self.inner.lock.is_some();
         match &self.inner.cause {
@@ -269,7 +273,7 @@ impl fmt::Display for Error {
             }
             Cause::Closed(why) => write!(f, "{}{why}", if named { "cannot be used: " } else { "" }),
             Cause::Invalid(why) => {
-                write!(f, "{}{why}", if named { "cannot be taken: " } else { "" })
+                write!(f, "{why}")
             }
         }
     }

@@ -251,21 +251,24 @@ impl<K: Lockable> Guard<K> {
 
     /// Gives up the hold, but the name stays taken for `delay`: the server ends it then.
     ///
-    /// For "try, else skip" jobs on machines whose clocks differ: whoever comes a little late finds it taken. If the
-    /// same owner has other holds, this one is given back as by [`unlock`](Guard::unlock).
+    /// For "try, else skip" jobs on machines whose clocks differ: whoever comes a little late finds it taken. Until
+    /// then [`holders`](crate::Lock::holders) still shows who has left. If the same owner has other holds, this one
+    /// is given back as by [`unlock`](Guard::unlock).
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the lock is either left for `delay` or given back at once.
     ///
     /// # Errors
-    /// As for [`unlock`](Guard::unlock).
+    /// As for [`unlock`](Guard::unlock); [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a delay of zero or of
+    /// more than ten years. The guard is gone then too: the hold is given back at once, as by a drop.
     #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
     pub fn unlock_after(
         mut self,
         delay: Duration,
     ) -> impl Future<Output = Result<()>> + Send + use<K> {
         async move {
-            check_time("a delay", delay)?;
+            check_time("a delay", delay, || "use unlock".to_owned())
+                .map_err(|error| error.of(&self.tenure.keys.lock))?;
             self.ensure_held()?;
             let lingers = match &self.hold {
                 Some(hold) => self.tenure.lingers(hold).await?,
@@ -323,7 +326,11 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     let (tenure, core) = (&hold.tenure, &hold.tenure.core);
     let name = &tenure.keys.lock;
     let terms = match lease {
-        Some(lease) => Some(hold.terms.by_hand(lease, core.settings.margin_of(lease)?)),
+        Some(lease) => {
+            let margin = core.settings.margin_of(lease);
+            let margin = margin.map_err(|error| error.of(name))?;
+            Some(hold.terms.by_hand(lease, margin))
+        }
         None => None,
     };
     if let Status::Lost(reason) = hold.status() {

@@ -45,7 +45,7 @@ pub struct Holder {
     pub pid: Option<u32>,
     /// What the holder calls itself.
     pub label: Option<String>,
-    /// Since when it holds, by the server's clock.
+    /// How long it holds, by the server's clock.
     pub held_for: Option<Duration>,
 }
 

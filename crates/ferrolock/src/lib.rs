@@ -72,8 +72,11 @@
 //! | `if lock.try_lock().await?.is_some() { … }` | released before the body: write `if let Some(_guard) = …` |
 //! | `let _guard = client.lock("x");` | never locked: that is the handle |
 //! | the same task locks twice without an owner | waits for itself |
+//! | one [`Owner`] in two tasks | both are inside at once: an owner is for one piece of work, never for a whole service |
+//! | `Client::connect("memory:")` twice | two spaces, whose locks know nothing of each other: one client, or `memory:NAME` |
 //! | `lock.lock()` made anew in each turn of a `select!` loop | loses its place each turn: pin one outside of the loop |
 //! | one `static` client for many `#[tokio::test]`s | its runtime ends with the first test: [`Closed`](ErrorKind::Closed) |
+//! | a client made in a current-thread runtime that nobody drives (outside of `block_on`) | all waiting of that client stands still, in other runtimes too: give it one that runs, with [`runtime`](ClientBuilder::runtime) |
 //! | `mem::forget(guard)` | renewed until the process ends, or `max_hold` |
 //!
 //! # Testing your code

@@ -62,6 +62,18 @@ impl fmt::Display for LockName {
     }
 }
 
+/// Checks a text that stands in front of names.
+pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
+    // What fits in front of the shortest name fits in front of some.
+    let why = match refusal(&format!("{prefix}x")) {
+        None => return Ok(()),
+        Some(_) if prefix.len() >= BYTES_MAX => "leaves no room for a name in 512 bytes",
+        Some(why) => why,
+    };
+    let prefix = shown(prefix);
+    Err(Error::invalid(format!("the key prefix {prefix:?} {why}")))
+}
+
 /// Why a text is no name.
 fn refusal(name: &str) -> Option<&'static str> {
     if name.is_empty() {

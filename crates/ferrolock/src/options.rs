@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Tick;
 use crate::error::{Error, Result};
+use crate::name::check_prefix;
 use crate::owner::Owner;
 
 /// Shorter leases leave no room for a renewal that hangs.
@@ -46,20 +47,35 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn check(&self) -> Result<()> {
-        check_time("connect_limit", self.connect_limit)?;
-        check_time("command_limit", self.command_limit)?;
-        check_time("unreachable_after", self.unreachable_after)?;
+        let defaults = Settings::default();
+        for (what, limit, usual) in [
+            (
+                "a connect_limit",
+                self.connect_limit,
+                defaults.connect_limit,
+            ),
+            (
+                "a command_limit",
+                self.command_limit,
+                defaults.command_limit,
+            ),
+            (
+                "an unreachable_after",
+                self.unreachable_after,
+                defaults.unreachable_after,
+            ),
+        ] {
+            check_time(what, limit, || {
+                format!("give it some time, {usual:?} is usual")
+            })?;
+        }
         if self.drop_limit > TIME_MAX {
             return Err(Error::invalid("drop_limit is longer than ten years"));
         }
         if let Some(name) = &self.name {
             check_label("the client's name", name)?;
         }
-        if self.key_prefix.chars().any(char::is_control) {
-            return Err(Error::invalid(
-                "the key prefix contains a control character",
-            ));
-        }
+        check_prefix(&self.key_prefix)?;
         self.terms(&LockOptions::default()).map(drop)
     }
 
@@ -71,7 +87,8 @@ impl Settings {
             .unwrap_or_else(|| (lease / 20).max(MARGIN_MIN));
         if margin.is_zero() || margin > lease / 2 {
             return Err(Error::invalid(format!(
-                "a safety margin of {margin:?} does not fit a lease of {lease:?}"
+                "a safety margin of {margin:?} does not fit a lease of {lease:?}: \
+                 more than zero, at most half of the lease"
             )));
         }
         Ok(margin)
@@ -89,16 +106,20 @@ impl Settings {
             Some(every) if lease == self.watchdog_lease => every,
             _ => lease / 3,
         };
-        if interval.is_zero() || interval >= lease - margin {
+        let end = lease - margin;
+        if interval.is_zero() || interval >= end {
             return Err(Error::invalid(format!(
-                "renewing every {interval:?} does not keep a lease of {lease:?}"
+                "renewing every {interval:?} does not keep a lease of {lease:?}: \
+                 more than zero, less than {end:?}; a third of the lease is usual"
             )));
         }
         if let Some(limit) = options.max_hold {
-            check_time("max_hold", limit)?;
+            check_time("a max_hold", limit, || {
+                "leave it out for no limit".to_owned()
+            })?;
         }
         if let Some(wait) = options.max_wait {
-            check_wait("max_wait", wait)?;
+            check_wait("a max_wait", wait)?;
         }
         if let Some(label) = &options.label {
             check_label("the label", label)?;
@@ -184,7 +205,7 @@ fn check_lease(lease: Duration) -> Result<()> {
             "a lease of {lease:?} is too short: the least is {LEASE_MIN:?}"
         )));
     }
-    check_time("a lease", lease)
+    check_time("a lease", lease, String::new)
 }
 
 /// Zero is allowed: one attempt.
@@ -197,9 +218,10 @@ pub(crate) fn check_wait(what: &str, wait: Duration) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn check_time(what: &str, time: Duration) -> Result<()> {
+/// Zero is not allowed; `instead` says what to give.
+pub(crate) fn check_time(what: &str, time: Duration, instead: impl Fn() -> String) -> Result<()> {
     if time.is_zero() {
-        return Err(Error::invalid(format!("{what} of zero")));
+        return Err(Error::invalid(format!("{what} of zero: {}", instead())));
     }
     if time > TIME_MAX {
         return Err(Error::invalid(format!(

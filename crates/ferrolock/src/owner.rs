@@ -20,6 +20,8 @@ tokio::task_local! {
 /// Without one, every acquisition is made by somebody new, so two tasks never share a lock by accident. An owner is a
 /// value: clone it, send it, store it; clones are the same somebody. It is not tied to a client.
 ///
+/// Two tasks with one owner are both inside at once: make one per piece of work, never one for a whole service.
+///
 /// # Examples
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> ferrolock::Result<()> {

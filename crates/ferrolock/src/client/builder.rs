@@ -69,13 +69,13 @@ impl ClientBuilder {
         self
     }
 
-    /// The user, over the URL's.
+    /// The user, over the URL's. Not for `memory:`.
     pub fn username(mut self, user: impl Into<String>) -> Self {
         self.username = Some(user.into());
         self
     }
 
-    /// The password, over the URL's.
+    /// The password, over the URL's. Not for `memory:`.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -83,12 +83,14 @@ impl ClientBuilder {
 
     /// What the client is called in `CLIENT LIST` and, for handles without a label, in
     /// [`holders`](crate::Lock::holders).
+    ///
+    /// Servers take no name with a space or a character that is not ASCII: such a one is shown by `holders` only.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self
     }
 
-    /// A text in front of every name.
+    /// A text in front of every name. It may have one `{tag}`, whole; names that have one do not fit behind it then.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self
@@ -162,11 +164,10 @@ impl ClientBuilder {
         match self.open()? {
             #[cfg(feature = "redis")]
             (Opened::Redis(engine), builder) => {
-                let limit = builder.settings.connect_limit;
                 engine
                     .connect()
                     .await
-                    .map_err(|error| connect_error(&engine, error, limit))?;
+                    .map_err(|error| connect_error(&engine, error))?;
                 Ok(builder.client(engine))
             }
             #[cfg(feature = "embedded")]
@@ -216,6 +217,11 @@ impl ClientBuilder {
                 "{name:?} is no name of a memory space: letters, digits and -_./ only"
             )));
         }
+        if self.username.is_some() || self.password.is_some() {
+            return Err(Error::invalid(
+                "a `memory:` address takes no user and no password",
+            ));
+        }
         let engine = MemoryEngine::open(Some(name).filter(|name| !name.is_empty()));
         Ok((Opened::Memory(engine), self))
     }
@@ -234,9 +240,14 @@ impl ClientBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn open_server(self, _url: &str) -> Result<(Opened, Self)> {
+    fn open_server(self, url: &str) -> Result<(Opened, Self)> {
+        let of_server = ["redis:", "rediss:", "unix:", "redis+unix:"];
         Err(Error::invalid(
-            "a server's address needs the feature `redis` of ferrolock",
+            if of_server.iter().any(|scheme| url.starts_with(scheme)) {
+                "a server's address needs the feature `redis` of ferrolock".to_owned()
+            } else {
+                crate::engine::no_address()
+            },
         ))
     }
 
@@ -248,10 +259,15 @@ impl ClientBuilder {
         self.password
             .iter()
             .for_each(|password| config.set_password(password));
-        self.settings
-            .name
-            .iter()
-            .for_each(|name| config.set_name(name));
+        if let Some(name) = &self.settings.name {
+            config.set_name(name);
+            if !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+                tracing::warn!(
+                    name,
+                    "`CLIENT LIST` will not show the client's name: servers take neither spaces nor more than ASCII"
+                );
+            }
+        }
         config.set_connect_limit(self.settings.connect_limit);
         config.set_command_limit(self.settings.command_limit);
         #[cfg(feature = "tls")]
@@ -284,7 +300,7 @@ enum Opened {
 }
 
 #[cfg(feature = "redis")]
-fn connect_error(engine: &RedisEngine, error: ConnectError, limit: Duration) -> Error {
+fn connect_error(engine: &RedisEngine, error: ConnectError) -> Error {
     use crate::error::Cause;
     let address = engine.address();
     match error {
@@ -297,9 +313,9 @@ fn connect_error(engine: &RedisEngine, error: ConnectError, limit: Duration) -> 
             code: "TLS".to_owned(),
             message: why,
         }),
-        ConnectError::Unreachable(why) => Error::unreachable(format!(
-            "no connection to {address} within {limit:.1?}: {why}"
-        )),
+        ConnectError::Unreachable(why) => {
+            Error::unreachable(format!("cannot connect to {address}: {why}"))
+        }
         ConnectError::Closed(why) => Error::closed(why),
     }
 }

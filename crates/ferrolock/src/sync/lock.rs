@@ -85,7 +85,8 @@ impl<K: Lockable> Lock<K> {
         self
     }
 
-    /// `lock` and `run` give up after this time, with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut).
+    /// `lock` and `run` give up after this time, with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut). `try_lock`
+    /// and `try_lock_for` do not look at it.
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.options.max_wait = Some(limit);
         self
@@ -103,7 +104,7 @@ impl<K: Lockable> Lock<K> {
         self
     }
 
-    /// Shown by [`holders`](Lock::holders), with host, process and time.
+    /// Shown by [`holders`](Lock::holders), with host, process and time. A re-entry keeps the label of the first entry.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.options.label = Some(label.into());
         self
@@ -134,6 +135,9 @@ impl<K: Lockable> Lock<K> {
 
     /// Takes the lock if it is free now. `None`: busy.
     ///
+    /// Waits for no holder, and for a server at most the client's
+    /// [`command_limit`](crate::ClientBuilder::command_limit): then it is `Unreachable`.
+    ///
     /// # Cancel safety
     /// As for [`lock`](Lock::lock).
     ///
@@ -145,6 +149,9 @@ impl<K: Lockable> Lock<K> {
     }
 
     /// Waits at most this long for the lock. `None`: busy all the while.
+    ///
+    /// The time counts for a server that does not answer too: `Unreachable` then, or earlier if the client's
+    /// `unreachable_after` is shorter.
     ///
     /// # Cancel safety
     /// As for [`lock`](Lock::lock).
@@ -243,6 +250,9 @@ impl<K: Named> Lock<K> {
 
     /// Whether anybody holds it.
     ///
+    /// This and the questions below ask the server. A guard that was dropped a moment ago may still show: its release
+    /// is on its way. After an `unlock` was awaited it does not.
+    ///
     /// # Errors
     /// `Unreachable`, `Refused`, `Closed`, `Invalid`; so for all questions below.
     pub fn is_locked(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
@@ -279,7 +289,7 @@ impl<K: Named> Lock<K> {
         async move { Ok(Remaining::of(seen.await?.0)) }
     }
 
-    /// Who holds it.
+    /// Who holds it; after an [`unlock_after`](Guard::unlock_after) who has left, until the delay is over.
     pub fn holders(&self) -> impl Future<Output = Result<Vec<Holder>>> + Send + use<K> {
         let seen = self.look();
         async move {
@@ -294,7 +304,8 @@ impl<K: Named> Lock<K> {
 
     /// Frees it, whoever holds it, and tells those who wait. `true`: there was something to free.
     ///
-    /// The holder is told within one renewal interval, or at its unlock.
+    /// A holder whose lease is renewed is told within one renewal interval; one with a fixed lease when it asks
+    /// ([`check`](Guard::check), [`unlock`](Guard::unlock)), or at its deadline.
     pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
         let freed = self.ask(lock::force_unlock);
         async move {

@@ -69,7 +69,7 @@ fn a_bad_name_is_invalid_for_every_verb_and_nothing_is_sent() {
         let client = connect(server).await;
         let prefixed = Client::builder()
             .url(server.url())
-            .key_prefix("p{")
+            .key_prefix("{p}")
             .connect()
             .await
             .unwrap();
@@ -82,7 +82,7 @@ fn a_bad_name_is_invalid_for_every_verb_and_nothing_is_sent() {
             assert_eq!(LockName::new(name).unwrap_err().kind(), ErrorKind::Invalid);
             all_invalid(name, all_verbs(&client.lock(name)).await);
         }
-        all_invalid("with its prefix", all_verbs(&prefixed.lock("a")).await);
+        all_invalid("with its prefix", all_verbs(&prefixed.lock("{a}b")).await);
 
         assert_eq!(sent(server), before);
         assert_eq!(server.keys(), [""; 0]);
@@ -131,9 +131,10 @@ fn bad_times_given_to_a_guard_or_to_shutdown_are_invalid_and_change_nothing() {
         let before = sent(server);
 
         for bad in [Duration::ZERO, Duration::from_millis(199), LONG] {
+            let error = guard.renew(bad).await.unwrap_err();
             assert_eq!(
-                guard.renew(bad).await.unwrap_err().kind(),
-                ErrorKind::Invalid
+                (error.kind(), error.lock_name()),
+                (ErrorKind::Invalid, Some("orders"))
             );
         }
         assert_eq!(
@@ -146,9 +147,10 @@ fn bad_times_given_to_a_guard_or_to_shutdown_are_invalid_and_change_nothing() {
 
         for bad in [Duration::ZERO, LONG] {
             let guard = client.lock("orders").lock().await.unwrap();
+            let error = guard.unlock_after(bad).await.unwrap_err();
             assert_eq!(
-                guard.unlock_after(bad).await.unwrap_err().kind(),
-                ErrorKind::Invalid
+                (error.kind(), error.lock_name()),
+                (ErrorKind::Invalid, Some("orders"))
             );
         }
         // Given back, as every guard that is dropped: the next is not kept waiting.
@@ -166,7 +168,7 @@ fn bad_times_given_to_a_guard_or_to_shutdown_are_invalid_and_change_nothing() {
 #[test]
 fn bad_settings_are_invalid_before_anything_is_connected() {
     type Setting = fn(ClientBuilder) -> ClientBuilder;
-    let settings: [(&str, Setting); 15] = [
+    let settings: [(&str, Setting); 19] = [
         ("watchdog_lease 0", |b| b.watchdog_lease(Duration::ZERO)),
         ("watchdog_lease 199", |b| {
             b.watchdog_lease(Duration::from_millis(199))
@@ -186,6 +188,10 @@ fn bad_settings_are_invalid_before_anything_is_connected() {
         ("name", |b| b.name("a\nb")),
         ("long name", |b| b.name("x".repeat(257))),
         ("key_prefix", |b| b.key_prefix("a\nb")),
+        ("key_prefix {", |b| b.key_prefix("{x")),
+        ("key_prefix }", |b| b.key_prefix("x}")),
+        ("two tags", |b| b.key_prefix("{a}{b}")),
+        ("long key_prefix", |b| b.key_prefix("x".repeat(512))),
     ];
     on_each_server(async |server| {
         let accepted = server.info("stats")["total_connections_received"].clone();
@@ -206,7 +212,8 @@ fn bad_settings_are_invalid_before_anything_is_connected() {
 }
 
 #[test]
-fn a_client_name_that_the_server_cannot_take_does_not_keep_the_client_out() {
+fn a_client_name_that_the_server_cannot_take_does_not_keep_the_client_out_and_is_logged() {
+    let log = crate::secrets::log();
     on_each_server(async |server| {
         let client = Client::builder()
             .url(server.url())
@@ -220,6 +227,8 @@ fn a_client_name_that_the_server_cannot_take_does_not_keep_the_client_out() {
         assert_eq!(seen[0].label.as_deref(), Some("billing service, größe"));
         guard.unlock().await.unwrap();
     });
+    let is_logged = log.lock().unwrap().contains("`CLIENT LIST` will not show");
+    assert!(is_logged);
 }
 
 #[test]
@@ -260,5 +269,75 @@ fn a_bad_address_is_invalid_and_shows_no_password() {
         }
         let error = Client::builder().connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn an_address_of_no_known_kind_is_told_which_kinds_there_are() {
+    for url in ["", "memory", "localhost", "localhost:6379", "file:/tmp/x"] {
+        let text = Client::builder()
+            .url(url)
+            .connect_lazy()
+            .unwrap_err()
+            .to_string();
+
+        for known in ["memory:", "redis://", "unix:"] {
+            assert!(text.contains(known), "{url}: {text}");
+        }
+        assert_eq!(text.contains("rediss://"), cfg!(feature = "tls"), "{text}");
+    }
+}
+
+#[test]
+fn credentials_for_a_memory_space_are_invalid() {
+    let memory = || Client::builder().url("memory:");
+
+    for builder in [memory().password("secret"), memory().username("alice")] {
+        let error = builder.connect_lazy().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("memory:"), "{error}");
+    }
+}
+
+#[test]
+fn a_bad_time_is_told_with_what_would_fit() {
+    let half = Duration::from_secs(20);
+    runtime().block_on(async {
+        let client = Client::connect("memory:").await.unwrap();
+        let guard = || client.lock("orders").lock();
+        let built = |builder: ClientBuilder| builder.url("memory:").connect_lazy().unwrap_err();
+        let texts = [
+            (
+                guard().await.unwrap().unlock_after(Duration::ZERO).await.unwrap_err(),
+                "lock \"orders\": a delay of zero: use unlock",
+            ),
+            (
+                guard().await.unwrap().renew(Duration::from_millis(1)).await.unwrap_err(),
+                "lock \"orders\": a lease of 1ms is too short: the least is 200ms",
+            ),
+            (
+                client.lock("orders").max_hold(Duration::ZERO).lock().await.unwrap_err(),
+                "lock \"orders\": a max_hold of zero: leave it out for no limit",
+            ),
+            (
+                built(Client::builder().command_limit(Duration::ZERO)),
+                "a command_limit of zero: give it some time, 3s is usual",
+            ),
+            (
+                built(Client::builder().safety_margin(half)),
+                "a safety margin of 20s does not fit a lease of 30s: more than zero, at most half of the lease",
+            ),
+            (
+                built(Client::builder().renew_every(Duration::from_secs(29))),
+                "renewing every 29s does not keep a lease of 30s: more than zero, less than 28.5s; a third of the lease is usual",
+            ),
+            (
+                built(Client::builder().key_prefix("{x")),
+                "the key prefix \"{x\" has braces that do not match: a {tag} decides the cluster slot",
+            ),
+        ];
+        for (error, text) in texts {
+            assert_eq!(error.to_string(), text);
+        }
     });
 }

@@ -188,9 +188,15 @@ fn a_wrong_password_is_refused_at_connect() {
         runtime().block_on(async {
             let at = format!("127.0.0.1:{}", server.port());
             let wrong = Client::connect(format!("redis://:wrong@{at}")).await;
-            refused(&wrong.unwrap_err(), "WRONGPASS");
+            let wrong = wrong.unwrap_err();
+            refused(&wrong, "WRONGPASS");
+            let said = format!("WRONGPASS redis://{at} refused the user or the password");
+            assert!(wrong.to_string().ends_with(&said), "{wrong}");
             let none = Client::connect(format!("redis://{at}")).await;
-            refused(&none.unwrap_err(), "NOAUTH");
+            let none = none.unwrap_err();
+            refused(&none, "NOAUTH");
+            let said = format!("NOAUTH redis://{at} wants a password: ");
+            assert!(none.to_string().contains(&said), "{none}");
             let over = Client::builder()
                 .url(format!("redis://:wrong@{at}"))
                 .password("right")
@@ -198,5 +204,71 @@ fn a_wrong_password_is_refused_at_connect() {
                 .await;
             over.unwrap().ping().await.unwrap();
         });
+    }
+}
+
+#[test]
+fn a_password_that_is_a_common_word_is_not_told_by_what_is_left_out() {
+    for kind in servers() {
+        let server = Server::builder(kind).requirepass("right").start();
+        runtime().block_on(async {
+            let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
+            let told = async |password: &str| {
+                let error = Client::connect(url(password)).await.unwrap_err();
+                refused(&error, "WRONGPASS");
+                error.to_string()
+            };
+
+            let other = told("zzzzzz").await;
+            for password in ["pass", "password", "user", "WRONGPASS", "r"] {
+                assert_eq!(told(password).await, other);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_is_told_with_the_address() {
+    for kind in servers() {
+        let server = Server::builder(kind).start();
+        runtime().block_on(async {
+            let at = format!("redis://127.0.0.1:{}/99", server.port());
+            let error = Client::connect(&at).await.unwrap_err();
+
+            refused(&error, "ERR");
+            let text = error.to_string();
+            assert!(
+                text.contains(&at) && text.contains("out of range"),
+                "{text}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_right_that_a_script_lacks_is_told_as_noperm_with_where_to_look() {
+    for kind in servers() {
+        let server = Server::builder(kind)
+            .acl("alice on >secret ~* &* +@all -pexpire")
+            .acl("bob on >secret ~* resetchannels &none +@all")
+            .start();
+        runtime().block_on(async {
+            let at = |user| format!("redis://{user}:secret@127.0.0.1:{}", server.port());
+            let alice = Client::connect(at("alice")).await.unwrap();
+            let bob = Client::connect(at("bob")).await.unwrap();
+
+            let pexpire = alice.lock("orders").lock().await.unwrap_err();
+            let guard = bob.lock("accounts").lock().await.unwrap();
+            let publish = guard.unlock().await.unwrap_err();
+
+            for error in [pexpire, publish] {
+                refused(&error, "NOPERM");
+                let text = error.to_string();
+                assert!(text.contains("docs/operations.md"), "{text}");
+                assert!(!text.contains("user_script"), "{text}");
+            }
+        });
+        // Only the message was refused: bob's lock is free.
+        assert!(!server.keys().contains(&"accounts".to_owned()));
     }
 }

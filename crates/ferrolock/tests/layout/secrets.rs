@@ -65,7 +65,7 @@ impl Subscriber for Log {
 }
 
 /// The log of the whole process: the keeper and the engine write from threads of their own.
-fn log() -> Arc<Mutex<String>> {
+pub(crate) fn log() -> Arc<Mutex<String>> {
     static LOG: OnceLock<Arc<Mutex<String>>> = OnceLock::new();
     let log = LOG.get_or_init(|| {
         let log = Arc::new(Mutex::new(String::new()));

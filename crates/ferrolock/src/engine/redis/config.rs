@@ -10,6 +10,8 @@ use super::url;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const COMMAND_LIMIT: Duration = Duration::from_secs(3);
+/// So many bytes of a password are too many to show.
+const TELLING_PART: usize = 4;
 /// Below this a limit would only be a busy loop.
 const LIMIT_MIN: Duration = Duration::from_millis(1);
 
@@ -172,12 +174,17 @@ impl Config {
         self.password.as_ref().map(|secret| secret.0.as_str())
     }
 
-    /// A server's text without the password: old servers and proxies repeat what they did not understand.
-    pub(super) fn scrub(&self, text: &str) -> String {
-        match self.password() {
-            Some(password) if !password.is_empty() => text.replace(password, "***"),
-            _ => text.to_owned(),
-        }
+    /// Whether a part of the password stands in a server's text: old servers and proxies repeat what they did not
+    /// understand, and cut it somewhere. Such a text is not shown at all, for a gap in it would show the password too.
+    pub(super) fn is_told_in(&self, text: &str) -> bool {
+        let password = self.password().unwrap_or_default().as_bytes();
+        let part = password.len().clamp(1, TELLING_PART);
+        let mut parts = password.windows(part);
+        parts.any(|part| {
+            text.as_bytes()
+                .windows(part.len())
+                .any(|found| found == part)
+        })
     }
 }
 
@@ -205,5 +212,26 @@ fn bracketed(host: &str) -> String {
         format!("[{host}]")
     } else {
         host.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_in_a_text_whole_or_cut() {
+        let with = |password: &str| {
+            let mut config = Config::parse("redis://host").unwrap();
+            config.set_password(password);
+            config
+        };
+
+        assert!(with("pass").is_told_in("invalid username-password pair"));
+        assert!(with("s3cr3t-and-long").is_told_in("unknown: 'AUTH' 'default' 's3cr3t"));
+        assert!(with("ab").is_told_in("cab"));
+        assert!(!with("s3cr3t").is_told_in("DB index is out of range"));
+        assert!(!with("").is_told_in("DB index is out of range"));
+        assert!(!Config::parse("redis://host").unwrap().is_told_in("x"));
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn open(
 ) -> Result<(Live, Driver), Trouble> {
     let opening = open_now(config, generation, on_push);
     match tokio::time::timeout(config.connect_limit, opening).await {
-        Ok(opened) => opened.map_err(|trouble| trouble.map_message(|text| config.scrub(text))),
+        Ok(opened) => opened.map_err(|trouble| trouble.at(config)),
         Err(_) => Err(Trouble::silent(config.connect_limit)),
     }
 }
@@ -142,8 +142,7 @@ async fn settle(config: &Config, connection: &mut MultiplexedConnection) -> Resu
     if config.db != 0
         && let Some(Raw::ServerError(error)) = replies.next()
     {
-        let refusal = Trouble::from_server(&error);
-        return Err(refusal.map_message(|text| format!("database {}: {text}", config.db)));
+        return Err(Trouble::from_server(&error));
     }
     check_version(replies.next())?;
     if config.name.is_some()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::redis::{ErrorKind, RedisError};
 
+use super::config::Config;
 use super::wire;
 use crate::engine::Failure;
 
@@ -57,8 +58,14 @@ impl Trouble {
     pub(super) fn from_io(error: &io::Error) -> Trouble {
         let (class, text) = match error.kind() {
             _ if is_tls(error) => (Class::Certificate, format!("tls failed: {error}")),
-            io::ErrorKind::ConnectionRefused => (Class::Refused, "connection refused".to_owned()),
-            io::ErrorKind::NotFound => (Class::Refused, "there is no such socket".to_owned()),
+            io::ErrorKind::ConnectionRefused => (
+                Class::Refused,
+                "connection refused: is a server running there?".to_owned(),
+            ),
+            io::ErrorKind::NotFound => (
+                Class::Refused,
+                "there is no such socket: is a server running there?".to_owned(),
+            ),
             io::ErrorKind::PermissionDenied => (Class::Refused, "permission denied".to_owned()),
             io::ErrorKind::TimedOut => (Class::Silent, "no answer in time".to_owned()),
             io::ErrorKind::UnexpectedEof
@@ -78,7 +85,11 @@ impl Trouble {
         match error.clone().into_server_errors().as_deref() {
             Some([(_, error), ..]) => Trouble::from_server(error),
             _ if error.is_connection_dropped() => Trouble::new(Class::Other, CLOSED_BY_SERVER),
-            _ => Trouble::new(Class::Other, format!("the handshake failed: {error}")),
+            // Not the whole error, which may repeat what was sent.
+            _ => Trouble::new(
+                Class::Other,
+                format!("the handshake failed: {}", error.category()),
+            ),
         }
     }
 
@@ -95,11 +106,26 @@ impl Trouble {
         }
     }
 
-    /// Applies `edit` to what the server said.
-    pub(super) fn map_message(mut self, edit: impl Fn(&str) -> String) -> Trouble {
-        match &mut self.failure {
-            Failure::Refused { message: text, .. } | Failure::NotSent(text) => *text = edit(text),
-            Failure::Unknown(_) | Failure::Closed(_) => {}
+    /// A refusal at the door, with the server's address, and in our own words where the server's are unclear or could
+    /// show the password.
+    pub(super) fn at(mut self, config: &Config) -> Trouble {
+        let address = config.address();
+        if let Failure::Refused { code, message } = &mut self.failure
+            && self.class != Class::Version
+        {
+            *message = match code.as_str() {
+                "WRONGPASS" => format!("{address} refused the user or the password"),
+                "NOAUTH" => format!(
+                    "{address} wants a password: redis://user:password@host, or ClientBuilder::password"
+                ),
+                _ if self.class == Class::MaxClients => {
+                    format!("{address} has reached its max number of clients")
+                }
+                _ if config.is_told_in(message) => {
+                    format!("{address} gave a reason that repeats a part of the password")
+                }
+                _ => format!("{address}: {message}"),
+            };
         }
         self
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::config::{NO_TLS, Place};
+use crate::engine::no_address;
 
 const PORT: u16 = 6379;
 
@@ -17,7 +18,7 @@ pub(super) struct Parts {
 /// No error repeats a part of the URL: a password that is not encoded can stand anywhere in it.
 pub(super) fn parse(url: &str) -> Result<Parts, String> {
     let Some((scheme, rest)) = url.split_once(':') else {
-        return err("this is no address of a server: it begins with redis://, rediss:// or unix:");
+        return Err(no_address());
     };
     match scheme.to_ascii_lowercase().as_str() {
         "redis" => parse_network(rest, |host, port| Place::Tcp { host, port }),
@@ -26,7 +27,7 @@ pub(super) fn parse(url: &str) -> Result<Parts, String> {
         }
         "rediss" => err(NO_TLS),
         "unix" | "redis+unix" => parse_unix(rest),
-        _ => err("this is no address of a server: it begins with redis://, rediss:// or unix:"),
+        _ => Err(no_address()),
     }
 }
 

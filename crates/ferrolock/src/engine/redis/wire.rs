@@ -5,6 +5,13 @@ use ::redis::{Cmd, ServerError, ServerErrorKind, Value as Raw};
 use crate::engine::Failure;
 use crate::protocol::script::{Arg, Call, Script, Value};
 
+const NO_RIGHT: &str = "NOPERM";
+/// How Redis 7.0 and Valkey tell a script of a right that its user does not have.
+const RIGHT_MISSING: [&str; 2] = [
+    "The user executing the script can't ",
+    "ACL failure in script",
+];
+
 /// Calls a script that the server should know.
 pub(super) fn evalsha(call: &Call) -> Cmd {
     command(call, "EVALSHA", sha(call.script))
@@ -82,9 +89,28 @@ pub(super) fn decode(raw: Raw) -> Result<Value, Failure> {
 
 /// The server's own error.
 pub(super) fn refused(error: &ServerError) -> Failure {
+    told(error.code(), error.details().unwrap_or_default())
+}
+
+/// Where in a script it happened is nothing to a caller; that a right is missing is told as such also if the server
+/// says `ERR`, as it does when a script comes upon it.
+fn told(code: &str, said: &str) -> Failure {
+    let said = match said.rsplit_once(" script: ") {
+        Some((what, place)) if place.contains("on @user_script:") => what,
+        _ => said,
+    };
+    let in_script = RIGHT_MISSING.iter().any(|begin| said.starts_with(begin));
+    if code == NO_RIGHT || (code == "ERR" && in_script) {
+        return Failure::Refused {
+            code: NO_RIGHT.to_owned(),
+            message: format!(
+                "{said}: the user lacks a right, see the rights in docs/operations.md"
+            ),
+        };
+    }
     Failure::Refused {
-        code: error.code().to_owned(),
-        message: error.details().unwrap_or_default().to_owned(),
+        code: code.to_owned(),
+        message: said.to_owned(),
     }
 }
 
@@ -134,5 +160,45 @@ mod tests {
                 bytes("OK")
             ])
         );
+    }
+
+    #[test]
+    fn a_right_that_a_script_lacks_is_noperm_whatever_the_server_calls_it() {
+        let at = "script: 39f9b8cd32de62b06f4f66f1172aa4a330593fb1, on @user_script:1.";
+        for said in [
+            format!("The user executing the script can't run this command or subcommand {at}"),
+            format!(
+                "The user executing the script can't publish to the channel mentioned in the command {at}"
+            ),
+            "ACL failure in script: No permissions to access a channel script: on @user_script:1."
+                .to_owned(),
+        ] {
+            let failure = told("ERR", &said);
+
+            let Failure::Refused { code, message } = failure else {
+                panic!("{failure:?}");
+            };
+            assert_eq!(code, "NOPERM", "{said}");
+            assert!(message.contains("docs/operations.md"), "{message}");
+            assert!(!message.contains("@user_script"), "{message}");
+        }
+    }
+
+    #[test]
+    fn where_in_a_script_an_error_came_up_is_not_told() {
+        for at in [
+            "script: 39f9b8cd32de62b06f4f66f1172aa4a330593fb1, on @user_script:1.",
+            "script: on @user_script:1.",
+        ] {
+            let said = format!("Operation against a key {at}");
+
+            assert_eq!(
+                told("WRONGTYPE", &said),
+                Failure::Refused {
+                    code: "WRONGTYPE".into(),
+                    message: "Operation against a key".into()
+                }
+            );
+        }
     }
 }

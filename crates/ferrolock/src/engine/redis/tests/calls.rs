@@ -72,7 +72,10 @@ async fn trouble_is_told_while_there_is_any() {
 
     let unreachable = engine.connect().await.unwrap_err();
 
-    assert_eq!(unreachable.to_string(), "connection refused");
+    assert_eq!(
+        unreachable.to_string(),
+        "connection refused: is a server running there?"
+    );
     assert!(matches!(engine.trouble(), Some(Failure::NotSent(_))));
     fake.restart();
     ready(&engine, Lane::Commands).await;

@@ -28,8 +28,8 @@ async fn a_server_that_repeats_the_password_does_not_give_it_away() {
 
     let error = engine.connect().await.unwrap_err().to_string();
 
-    assert!(error.contains("AUTH default ***"), "{error}");
-    assert!(!error.contains("s3cr3t"), "{error}");
+    assert!(error.starts_with("ERR ") && error.contains(&fake.address.to_string()));
+    assert!(!error.contains("what is"), "{error}");
 }
 
 #[tokio::test]
