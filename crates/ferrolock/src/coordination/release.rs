@@ -275,22 +275,23 @@ impl Tenure {
         if gate == Gate::Opens {
             state.trouble.clone_from(&answered.error);
         }
-        match answered.command.op {
-            Op::Release { left: 0 } => {
-                let opens = gate == Gate::Opens && std::mem::take(&mut state.gate_closed);
-                let over = state.is_over();
-                desk.change(&self.keys.lock, |seat| {
-                    if opens {
-                        seat.release_ended(&self.core, answered.heard);
-                    }
-                    if over {
-                        seat.moved_out(self);
-                    }
-                });
-            }
-            // The last hold has left, and whoever came in does not come any more.
-            Op::Reenter { .. } => self.close_gate(&mut desk, &mut state, self.core.now()),
-            Op::Release { .. } => {}
+        if matches!(answered.command.op, Op::Reenter { .. }) {
+            // The last hold may have left, and whoever came in does not come any more.
+            self.close_gate(&mut desk, &mut state, self.core.now());
+        }
+        let over = state.is_over();
+        let last = answered.command.op == Op::Release { left: 0 } && gate == Gate::Opens;
+        // Once it is over, no other release follows, whatever this one was.
+        let opens = (last || over) && std::mem::take(&mut state.gate_closed);
+        if opens || over {
+            desk.change(&self.keys.lock, |seat| {
+                if opens {
+                    seat.release_ended(&self.core, answered.heard);
+                }
+                if over {
+                    seat.moved_out(self);
+                }
+            });
         }
         let refused = answered
             .error

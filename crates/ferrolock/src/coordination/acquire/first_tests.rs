@@ -342,3 +342,23 @@ fn a_runtime_that_stands_still_does_not_keep_the_lock() {
     });
     drop(waits.expect("free before its lease ends").unwrap());
 }
+
+/// The first of two releases finds that the lock was taken away; the second is never sent, and nobody may wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_vanished_between_two_releases_can_be_taken_again() {
+    let pair = pair("vanished-between");
+    let outer = pair.us.lock("a").lock().await.unwrap();
+    let inner = outer.relock().await.unwrap();
+    assert!(pair.them.lock("a").force_unlock().await.unwrap());
+    pair.lying
+        .next_of(Match::script(RELEASE), Lie::DelayReply(ms(100)));
+    drop(inner);
+    settle().await;
+    drop(outer);
+    settle().await;
+
+    let begun = Instant::now();
+    drop(pair.us.lock("a").lock().await.unwrap());
+
+    assert!(begun.elapsed() < ms(1000), "{:?}", begun.elapsed());
+}
