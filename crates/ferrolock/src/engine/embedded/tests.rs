@@ -1,5 +1,6 @@
 //! The engine layer by layer: commands, scripts, sandbox, and the whole through its seam.
 
+mod collections;
 mod commands;
 mod engine;
 mod lock_scripts;
