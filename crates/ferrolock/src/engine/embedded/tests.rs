@@ -2,6 +2,7 @@
 
 mod collections;
 mod commands;
+mod differential;
 mod engine;
 mod lock_scripts;
 mod sandbox;
