@@ -18,7 +18,7 @@ struct Difference {
 /// The embedded engine is like Redis 7.0, the oldest server that is supported, but where a reason says otherwise.
 ///
 /// A space in a word is written `_`; a command that begins with `#` gets its numbers as numbers of Lua.
-const KNOWN: [Difference; 13] = [
+const KNOWN: [Difference; 14] = [
     Difference {
         reason: "Valkey took the name of Redis out of its messages",
         before: &[],
@@ -98,6 +98,14 @@ const KNOWN: [Difference; 13] = [
         embedded: "1",
         redis: "1",
         valkey: "error ERR min or max is not a float",
+    },
+    Difference {
+        reason: "Redis reads cursors with C's strtoul, which takes a minus; no server hands such a cursor out",
+        before: &["HSET h f v"],
+        call: "HSCAN h -1",
+        embedded: "error ERR invalid cursor",
+        redis: "[0 [f v]]",
+        valkey: "error ERR invalid cursor",
     },
     Difference {
         reason: "servers keep the sign of a zero in large sets only; the embedded engine in none",
