@@ -23,7 +23,14 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     }
     let mut command = shell::cargo(&root);
     command
-        .args(["test", "--quiet", "-p", "ferrolock", "--lib"])
+        .args([
+            "test",
+            "--quiet",
+            "-p",
+            "ferrolock",
+            "--all-features",
+            "--lib",
+        ])
         .args(["engine::embedded::tests::differential", "--", "--nocapture"])
         .env("FERROLOCK_DIFF_CALLS", wanted.calls.to_string());
     if let Some(seed) = wanted.seed {
