@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `api` and `bench`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `api`, `diff` and `bench`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,6 +7,7 @@
 
 mod api;
 mod bench;
+mod diff;
 mod msrv;
 mod package;
 mod servers;
@@ -25,6 +26,8 @@ usage: cargo xtask <command>
   test [--quick]            every check, in order; --quick: no servers, no docs, no older toolchain
   tidy                      the rules of the tree that no compiler knows
   api [--write]             prints the public API; --write: into public-api.txt
+  diff [--calls N] [--seed S]
+                            random calls on the embedded engine and on servers, compared
   bench <name> [args...]    runs a benchmark on servers of its own; --json: for programs";
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["api"] => api::print(),
         ["api", "--write"] => api::write(),
+        ["diff", rest @ ..] => diff::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

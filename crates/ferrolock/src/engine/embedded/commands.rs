@@ -1,8 +1,16 @@
 //! What a script may ask of the server: one function per command, with the replies and errors of Redis.
 
+mod deadlines;
 mod generic;
 mod hashes;
+mod lists;
+mod scans;
+mod sorted_sets;
 mod strings;
+mod zadd;
+mod zrange;
+
+use std::ops::Range;
 
 use super::keyspace::WrongType;
 use super::numbers;
@@ -32,23 +40,69 @@ pub(super) fn execute(server: &mut Server, args: &Args) -> Reply {
 }
 
 /// Each command, by name.
-static COMMANDS: [Command; 15] = [
+static COMMANDS: [Command; 51] = [
+    Command::new("DECR", Words::Exactly(2), strings::decr),
+    Command::new("DECRBY", Words::Exactly(3), strings::decrby),
     Command::new("DEL", Words::AtLeast(2), generic::del),
     Command::new("EXISTS", Words::AtLeast(2), generic::exists),
+    Command::new("EXPIRE", Words::AtLeast(3), deadlines::expire),
     Command::new("GET", Words::Exactly(2), strings::get),
     Command::new("HDEL", Words::AtLeast(3), hashes::hdel),
     Command::new("HEXISTS", Words::Exactly(3), hashes::hexists),
     Command::new("HGET", Words::Exactly(3), hashes::hget),
     Command::new("HGETALL", Words::Exactly(2), hashes::hgetall),
+    Command::new("HINCRBY", Words::Exactly(4), hashes::hincrby),
+    Command::new("HKEYS", Words::Exactly(2), hashes::hkeys),
     Command::new("HLEN", Words::Exactly(2), hashes::hlen),
+    Command::new("HMGET", Words::AtLeast(3), hashes::hmget),
+    Command::new("HRANDFIELD", Words::AtLeast(2), scans::hrandfield),
+    Command::new("HSCAN", Words::AtLeast(3), scans::hscan),
     Command::new("HSET", Words::AtLeast(4), hashes::hset),
-    Command::new("PEXPIRE", Words::AtLeast(3), generic::pexpire),
-    Command::new("PTTL", Words::Exactly(2), generic::pttl),
+    Command::new("HSETNX", Words::Exactly(4), hashes::hsetnx),
+    Command::new("HVALS", Words::Exactly(2), hashes::hvals),
+    Command::new("INCR", Words::Exactly(2), strings::incr),
+    Command::new("INCRBY", Words::Exactly(3), strings::incrby),
+    Command::new("LINDEX", Words::Exactly(3), lists::lindex),
+    Command::new("LINSERT", Words::Exactly(5), lists::linsert),
+    Command::new("LLEN", Words::Exactly(2), lists::llen),
+    Command::new("LPOP", Words::AtLeast(2), lists::lpop),
+    Command::new("LPUSH", Words::AtLeast(3), lists::lpush),
+    Command::new("LRANGE", Words::Exactly(4), lists::lrange),
+    Command::new("LREM", Words::Exactly(4), lists::lrem),
+    Command::new("PERSIST", Words::Exactly(2), deadlines::persist),
+    Command::new("PEXPIRE", Words::AtLeast(3), deadlines::pexpire),
+    Command::new("PEXPIREAT", Words::AtLeast(3), deadlines::pexpireat),
+    Command::new("PTTL", Words::Exactly(2), deadlines::pttl),
     Command::new("PUBLISH", Words::Exactly(3), generic::publish),
+    Command::new("RPOP", Words::AtLeast(2), lists::rpop),
+    Command::new("RPUSH", Words::AtLeast(3), lists::rpush),
     Command::new("SET", Words::AtLeast(3), strings::set),
     Command::new("TIME", Words::Exactly(1), generic::time),
+    Command::new("TTL", Words::Exactly(2), deadlines::ttl),
     Command::new("TYPE", Words::Exactly(2), generic::kind),
+    Command::new("ZADD", Words::AtLeast(4), zadd::zadd),
+    Command::new("ZCARD", Words::Exactly(2), sorted_sets::zcard),
+    Command::new("ZCOUNT", Words::Exactly(4), sorted_sets::zcount),
+    Command::new("ZINCRBY", Words::Exactly(4), zadd::zincrby),
+    Command::new("ZPOPMIN", Words::AtLeast(2), sorted_sets::zpopmin),
+    Command::new("ZRANGE", Words::AtLeast(4), zrange::zrange),
+    Command::new("ZRANGEBYSCORE", Words::AtLeast(4), zrange::zrangebyscore),
+    Command::new("ZRANK", Words::Exactly(3), sorted_sets::zrank),
+    Command::new("ZREM", Words::AtLeast(3), sorted_sets::zrem),
+    Command::new(
+        "ZREMRANGEBYSCORE",
+        Words::Exactly(4),
+        sorted_sets::zremrangebyscore,
+    ),
+    Command::new("ZREVRANGE", Words::AtLeast(4), zrange::zrevrange),
+    Command::new("ZSCORE", Words::Exactly(3), sorted_sets::zscore),
 ];
+
+/// The names of all commands.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.name)
+}
 
 struct Command {
     name: &'static str,
@@ -135,10 +189,22 @@ impl Args {
         (first..self.len()).map(|at| self.word(at))
     }
 
+    /// Whether a word is that option, given in upper case.
+    fn is_option(&self, at: usize, option: &str) -> bool {
+        self.get(at)
+            .is_some_and(|word| word.eq_ignore_ascii_case(option.as_bytes()))
+    }
+
     /// An integer, or the error that says it is none.
     fn integer(&self, at: usize) -> Result<i64, String> {
+        numbers::integer(self.word(at)).ok_or_else(no_integer)
+    }
+
+    /// A number of elements.
+    fn count(&self, at: usize) -> Result<usize, String> {
         numbers::integer(self.word(at))
-            .ok_or_else(|| "ERR value is not an integer or out of range".to_owned())
+            .and_then(|count| usize::try_from(count).ok())
+            .ok_or_else(|| "ERR value is out of range, must be positive".to_owned())
     }
 }
 
@@ -149,6 +215,13 @@ impl Reply {
 
     fn bulk(bytes: &[u8]) -> Self {
         Reply::Bulk(bytes.to_vec())
+    }
+
+    /// A number as text, as scores are told.
+    fn number(number: f64) -> Self {
+        let mut text = Vec::new();
+        numbers::write(&mut text, number);
+        Reply::Bulk(text)
     }
 
     fn count(count: usize) -> Self {
@@ -171,4 +244,35 @@ impl From<WrongType> for String {
 /// The text for a deadline that no integer can hold.
 fn invalid_expire(command: &str) -> String {
     format!("ERR invalid expire time in '{command}' command")
+}
+
+fn no_integer() -> String {
+    "ERR value is not an integer or out of range".to_owned()
+}
+
+fn overflow() -> String {
+    "ERR increment or decrement would overflow".to_owned()
+}
+
+fn syntax() -> String {
+    "ERR syntax error".to_owned()
+}
+
+/// The text for a number of words that the command's own rules forbid.
+fn wrong_words(command: &str) -> String {
+    format!("ERR wrong number of arguments for '{command}' command")
+}
+
+/// The places from `first` to `last` in a row of that length; negative ones count from its end.
+fn places(first: i64, last: i64, length: usize) -> Range<usize> {
+    let from_start = |place: i64| {
+        let back = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
+        match place {
+            0.. => Some(back),
+            _ => length.checked_sub(back),
+        }
+    };
+    let start = from_start(first).unwrap_or(0).min(length);
+    let end = from_start(last).map_or(0, |last| last.saturating_add(1).min(length));
+    start..end.max(start)
 }

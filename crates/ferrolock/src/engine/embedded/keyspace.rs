@@ -3,8 +3,17 @@
 //! No I/O and no clock: whoever asks says what time it is. A key whose deadline has passed is gone for every reader,
 //! whether [`Keyspace::purge`] came by or not.
 
+mod hash;
+mod list;
+mod ranked;
+mod sorted_set;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+pub(super) use hash::Hash;
+pub(super) use list::{End, List};
+pub(super) use sorted_set::{Bound, SortedSet};
 
 /// A point in the server's time, in milliseconds.
 pub(super) type Millis = i64;
@@ -33,6 +42,16 @@ struct Entry {
 pub(super) enum Data {
     Text(Vec<u8>),
     Hash(Hash),
+    List(List),
+    SortedSet(SortedSet),
+}
+
+/// A type of which an empty value is the same as none.
+pub(super) trait Collection: Default {
+    fn of(data: &Data) -> Option<&Self>;
+    fn of_mut(data: &mut Data) -> Option<&mut Self>;
+    fn into_data(self) -> Data;
+    fn is_empty(&self) -> bool;
 }
 
 /// The key holds a value of another type.
@@ -75,35 +94,36 @@ impl Keyspace {
         }
     }
 
-    /// The hash at a key.
-    pub(super) fn hash(&mut self, key: &[u8], now: Millis) -> Result<Option<&Hash>, WrongType> {
-        match self.get(key, now) {
-            None => Ok(None),
-            Some(Data::Hash(hash)) => Ok(Some(hash)),
-            Some(_) => Err(WrongType),
-        }
-    }
-
-    /// Changes the hash at a key: a missing one starts empty, one that ends empty is removed.
-    pub(super) fn edit_hash<R>(
+    /// The collection at a key.
+    pub(super) fn read<C: Collection>(
         &mut self,
         key: &[u8],
         now: Millis,
-        edit: impl FnOnce(&mut Hash) -> R,
+    ) -> Result<Option<&C>, WrongType> {
+        match self.get(key, now) {
+            None => Ok(None),
+            Some(data) => C::of(data).map(Some).ok_or(WrongType),
+        }
+    }
+
+    /// Changes the collection at a key: a missing one starts empty, one that ends empty is removed.
+    pub(super) fn edit<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        now: Millis,
+        edit: impl FnOnce(&mut C) -> R,
     ) -> Result<R, WrongType> {
         let Some(entry) = self.live(key, now) else {
-            let mut hash = Hash::default();
-            let result = edit(&mut hash);
-            if !hash.is_empty() {
-                self.set(key, Data::Hash(hash));
+            let mut collection = C::default();
+            let result = edit(&mut collection);
+            if !collection.is_empty() {
+                self.set(key, collection.into_data());
             }
             return Ok(result);
         };
-        let Data::Hash(hash) = &mut entry.data else {
-            return Err(WrongType);
-        };
-        let result = edit(hash);
-        if hash.is_empty() {
+        let collection = C::of_mut(&mut entry.data).ok_or(WrongType)?;
+        let result = edit(collection);
+        if collection.is_empty() {
             self.drop_entry(key);
         }
         Ok(result)
@@ -111,13 +131,20 @@ impl Keyspace {
 
     /// Puts a value in place of whatever was there, without a deadline.
     pub(super) fn set(&mut self, key: &[u8], data: Data) {
-        debug_assert!(!matches!(&data, Data::Hash(hash) if hash.is_empty()));
         self.drop_entry(key);
         let entry = Entry {
             data,
             deadline: None,
         };
         self.entries.insert(Key::from(key), entry);
+    }
+
+    /// Changes the text at a key, which keeps its deadline; a missing one is made, without.
+    pub(super) fn set_text(&mut self, key: &[u8], now: Millis, text: Vec<u8>) {
+        match self.live(key, now) {
+            Some(entry) => entry.data = Data::Text(text),
+            None => self.set(key, Data::Text(text)),
+        }
     }
 
     /// Removes a key; whether it was there.
@@ -147,6 +174,15 @@ impl Keyspace {
         }
         self.deadlines.insert((deadline, key));
         debug_assert!(self.deadlines.len() <= self.entries.len());
+    }
+
+    /// Takes the deadline off a key; whether it had one.
+    pub(super) fn clear_deadline(&mut self, key: &[u8], now: Millis) -> bool {
+        let Some(deadline) = self.live(key, now).and_then(|entry| entry.deadline.take()) else {
+            return false;
+        };
+        self.deadlines.remove(&(deadline, Key::from(key)));
+        true
     }
 
     /// Removes everything.
@@ -190,65 +226,4 @@ impl Keyspace {
 /// A key lives through the millisecond of its deadline, as on the servers.
 fn is_over(deadline: Millis, now: Millis) -> bool {
     now > deadline
-}
-
-/// Fields with a value each, in the order in which they came.
-///
-/// `order` and `fields` hold the same fields; a field that is written again keeps its place.
-#[derive(Debug, Default)]
-pub(super) struct Hash {
-    fields: BTreeMap<Arc<[u8]>, Slot>,
-    order: BTreeMap<u64, Arc<[u8]>>,
-    next: u64,
-}
-
-#[derive(Debug)]
-struct Slot {
-    place: u64,
-    value: Vec<u8>,
-}
-
-impl Hash {
-    pub(super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        self.fields.get(field).map(|slot| slot.value.as_slice())
-    }
-
-    /// Writes a field; whether it is new.
-    pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if let Some(slot) = self.fields.get_mut(field) {
-            slot.value = value.to_vec();
-            return false;
-        }
-        let (field, place) = (Arc::<[u8]>::from(field), self.next);
-        self.next += 1;
-        self.order.insert(place, field.clone());
-        let value = value.to_vec();
-        self.fields.insert(field, Slot { place, value });
-        true
-    }
-
-    /// Removes a field; whether it was there.
-    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(slot) = self.fields.remove(field) else {
-            return false;
-        };
-        self.order.remove(&slot.place);
-        debug_assert_eq!(self.order.len(), self.fields.len());
-        true
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.fields.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.fields.is_empty()
-    }
-
-    /// Fields and values, oldest field first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.order
-            .values()
-            .filter_map(|field| Some((&**field, self.get(field)?)))
-    }
 }

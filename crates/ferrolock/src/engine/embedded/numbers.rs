@@ -17,6 +17,36 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Reads a score: a decimal number or an infinity, nothing around it; not one beyond what a double can hold.
+pub(super) fn float(text: &[u8]) -> Option<f64> {
+    let number = decimal(text)?;
+    let is_told = |byte: &u8| byte.eq_ignore_ascii_case(&b'i');
+    let too_large = number.is_infinite() && !text.iter().any(is_told);
+    let too_small = number == 0.0 && has_digit_above_zero(text);
+    (!too_large && !too_small).then_some(number)
+}
+
+/// Reads an end of a range of scores: beyond what a double can hold is an infinity or zero, and so is nothing.
+pub(super) fn bound(text: &[u8]) -> Option<f64> {
+    let text = text.trim_ascii_start();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    decimal(text)
+}
+
+fn decimal(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+/// Whether the digits before an exponent say more than zero.
+fn has_digit_above_zero(text: &[u8]) -> bool {
+    text.iter()
+        .take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'))
+        .any(|byte| (b'1'..=b'9').contains(byte))
+}
+
 /// Writes a number of Lua's as C's `%.17g` does.
 pub(super) fn write(out: &mut Vec<u8>, number: f64) {
     // Whole numbers below this have no exponent in that format.

@@ -7,7 +7,7 @@ use super::keyspace::{Keyspace, Millis};
 use crate::engine::{Ear, Signal};
 
 /// The state of one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Server {
     pub(super) keys: Keyspace,
     pub(super) channels: Channels,
@@ -15,12 +15,26 @@ pub(super) struct Server {
     micros: i64,
     /// What was published since [`Server::begin`].
     outbox: Vec<Message>,
+    random: fastrand::Rng,
 }
 
 #[derive(Debug)]
 struct Message {
     channel: Vec<u8>,
     payload: Vec<u8>,
+}
+
+impl Default for Server {
+    /// Every server draws the same numbers, so that a simulation repeats.
+    fn default() -> Self {
+        Self {
+            keys: Keyspace::default(),
+            channels: Channels::default(),
+            micros: 0,
+            outbox: Vec::new(),
+            random: fastrand::Rng::with_seed(1),
+        }
+    }
 }
 
 impl Server {
@@ -39,6 +53,11 @@ impl Server {
 
     pub(super) fn micros(&self) -> i64 {
         self.micros
+    }
+
+    /// A source of random numbers, another one each time.
+    pub(super) fn random(&mut self) -> fastrand::Rng {
+        self.random.fork()
     }
 
     /// Takes a message for after the script; how many will hear it.

@@ -1,6 +1,8 @@
 //! The engine layer by layer: commands, scripts, sandbox, and the whole through its seam.
 
+mod collections;
 mod commands;
+mod differential;
 mod engine;
 mod lock_scripts;
 mod sandbox;

@@ -1,8 +1,9 @@
 //! Commands on strings.
 
 use super::super::keyspace::{Data, Life, Millis};
+use super::super::numbers;
 use super::super::server::Server;
-use super::{Args, Reply, invalid_expire};
+use super::{Args, Reply, invalid_expire, no_integer, overflow, syntax};
 
 pub(super) fn get(server: &mut Server, args: &Args) -> Result<Reply, String> {
     let now = server.now();
@@ -10,10 +11,45 @@ pub(super) fn get(server: &mut Server, args: &Args) -> Result<Reply, String> {
     Ok(text.map_or(Reply::Nil, Reply::bulk))
 }
 
+pub(super) fn incr(server: &mut Server, args: &Args) -> Result<Reply, String> {
+    add(server, args, 1)
+}
+
+pub(super) fn incrby(server: &mut Server, args: &Args) -> Result<Reply, String> {
+    add(server, args, args.integer(2)?)
+}
+
+pub(super) fn decr(server: &mut Server, args: &Args) -> Result<Reply, String> {
+    add(server, args, -1)
+}
+
+pub(super) fn decrby(server: &mut Server, args: &Args) -> Result<Reply, String> {
+    let step = args.integer(2)?.checked_neg();
+    let step = step.ok_or_else(|| "ERR decrement would overflow".to_owned())?;
+    add(server, args, step)
+}
+
+/// A missing key counts as zero; a deadline stays.
+fn add(server: &mut Server, args: &Args, step: i64) -> Result<Reply, String> {
+    let (key, now) = (args.word(1), server.now());
+    let old = match server.keys.text(key, now)? {
+        Some(text) => numbers::integer(text).ok_or_else(no_integer)?,
+        None => 0,
+    };
+    let new = old.checked_add(step).ok_or_else(overflow)?;
+    let text = new.to_string().into_bytes();
+    server.keys.set_text(key, now, text);
+    Ok(Reply::Int(new))
+}
+
 /// Replaces a value of any type, and its deadline with it.
 pub(super) fn set(server: &mut Server, args: &Args) -> Result<Reply, String> {
     let (key, now) = (args.word(1), server.now());
     let options = set_options(args, now)?;
+    let old = match options.replies_old {
+        true => Some(get(server, args)?),
+        false => None,
+    };
     let life = server.keys.life(key, now);
     let wanted = match options.only_if {
         OnlyIf::Always => true,
@@ -21,7 +57,7 @@ pub(super) fn set(server: &mut Server, args: &Args) -> Result<Reply, String> {
         OnlyIf::There => life != Life::Missing,
     };
     if !wanted {
-        return Ok(Reply::Nil);
+        return Ok(old.unwrap_or(Reply::Nil));
     }
     server.keys.set(key, Data::Text(args.word(2).to_vec()));
     match (options.deadline, life) {
@@ -30,11 +66,12 @@ pub(super) fn set(server: &mut Server, args: &Args) -> Result<Reply, String> {
         }
         _ => {}
     }
-    Ok(Reply::Status("OK"))
+    Ok(old.unwrap_or(Reply::Status("OK")))
 }
 
 struct Options {
     only_if: OnlyIf,
+    replies_old: bool,
     deadline: Deadline,
 }
 
@@ -51,42 +88,67 @@ enum Deadline {
     At(Millis),
 }
 
+/// How a time is told, and at which word.
+#[derive(Clone, Copy)]
+struct Time {
+    unit: i64,
+    from_now: bool,
+    at: usize,
+}
+
+impl Time {
+    fn of(option: &[u8], at: usize) -> Option<Self> {
+        let (unit, from_now) = match option {
+            b"EX" => (1000, true),
+            b"PX" => (1, true),
+            b"EXAT" => (1000, false),
+            b"PXAT" => (1, false),
+            _ => return None,
+        };
+        Some(Self { unit, from_now, at })
+    }
+
+    fn is_like(self, other: Self) -> bool {
+        (self.unit, self.from_now) == (other.unit, other.from_now)
+    }
+
+    fn deadline(self, args: &Args, now: Millis) -> Result<Millis, String> {
+        let base = if self.from_now { now } else { 0 };
+        Some(args.integer(self.at)?)
+            .filter(|time| *time > 0)
+            .and_then(|time| time.checked_mul(self.unit))
+            .and_then(|time| base.checked_add(time))
+            .ok_or_else(|| invalid_expire("set"))
+    }
+}
+
 fn set_options(args: &Args, now: Millis) -> Result<Options, String> {
-    let syntax = || "ERR syntax error".to_owned();
-    let (mut only_if, mut keep, mut time) = (OnlyIf::Always, false, None);
+    let (mut only_if, mut replies_old) = (OnlyIf::Always, false);
+    let (mut keep, mut time) = (false, None::<Time>);
     let mut at = 3;
     while let Some(option) = args.get(at) {
         match option.to_ascii_uppercase().as_slice() {
             b"NX" if only_if != OnlyIf::There => only_if = OnlyIf::Missing,
             b"XX" if only_if != OnlyIf::Missing => only_if = OnlyIf::There,
+            b"GET" => replies_old = true,
             b"KEEPTTL" if time.is_none() => keep = true,
-            b"PX" if !keep && !matches!(time, Some((_, 1000))) => {
+            option => {
                 at += 1;
-                time = Some((at, 1));
+                let told = Time::of(option, at).filter(|_| !keep && at < args.len());
+                let told = told.filter(|told| time.is_none_or(|other| told.is_like(other)));
+                time = Some(told.ok_or_else(syntax)?);
             }
-            b"EX" if !keep && !matches!(time, Some((_, 1))) => {
-                at += 1;
-                time = Some((at, 1000));
-            }
-            _ => return Err(syntax()),
         }
         at += 1;
     }
-    if at > args.len() {
-        return Err(syntax());
-    }
     let deadline = match time {
-        Some((at, unit)) => Deadline::At(set_deadline(args.integer(at)?, unit, now)?),
+        Some(time) => Deadline::At(time.deadline(args, now)?),
         None if keep => Deadline::Keep,
         None => Deadline::None,
     };
-    Ok(Options { only_if, deadline })
-}
-
-fn set_deadline(time: i64, unit: i64, now: Millis) -> Result<Millis, String> {
-    Some(time)
-        .filter(|time| *time > 0)
-        .and_then(|time| time.checked_mul(unit))
-        .and_then(|time| now.checked_add(time))
-        .ok_or_else(|| invalid_expire("set"))
+    Ok(Options {
+        only_if,
+        replies_old,
+        deadline,
+    })
 }

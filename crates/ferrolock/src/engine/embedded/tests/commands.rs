@@ -3,26 +3,27 @@
 use super::super::commands::{Args, Reply, execute};
 use super::super::server::Server;
 
-const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(super) const WRONG_TYPE: &str =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
 const WRONG_COUNT: &str = "ERR Wrong number of args calling Redis command from script";
-const NO_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const NO_INTEGER: &str = "ERR value is not an integer or out of range";
 
 /// A server whose time the test sets, in milliseconds.
-struct Bench(Server);
+pub(super) struct Bench(Server);
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut bench = Bench(Server::default());
         bench.at(1_000_000);
         bench
     }
 
-    fn at(&mut self, millis: i64) {
+    pub(super) fn at(&mut self, millis: i64) {
         self.0.begin(millis * 1000);
     }
 
     /// Runs a line of words; `""` stands for an empty one.
-    fn run(&mut self, line: &str) -> Reply {
+    pub(super) fn run(&mut self, line: &str) -> Reply {
         let mut args = Args::default();
         for word in line.split(' ') {
             args.push(word.replace("\"\"", "").as_bytes());
@@ -30,13 +31,13 @@ impl Bench {
         execute(&mut self.0, &args)
     }
 
-    fn check(&mut self, line: &str, expected: impl Into<Expected>) {
+    pub(super) fn check(&mut self, line: &str, expected: impl Into<Expected>) {
         let Expected(expected) = expected.into();
         assert_eq!(self.run(line), expected, "{line}");
     }
 }
 
-struct Expected(Reply);
+pub(super) struct Expected(Reply);
 
 impl From<i64> for Expected {
     fn from(number: i64) -> Self {
@@ -64,7 +65,7 @@ impl<const N: usize> From<[&str; N]> for Expected {
     }
 }
 
-const OK: Reply = Reply::Status("OK");
+pub(super) const OK: Reply = Reply::Status("OK");
 
 #[test]
 fn strings_are_set_and_read() {

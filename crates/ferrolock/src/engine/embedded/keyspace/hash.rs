@@ -1,0 +1,101 @@
+//! Fields with a value each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ranked::Ranked;
+use super::{Collection, Data};
+
+/// Fields with a value each, in the order in which they came.
+///
+/// `order` and `fields` hold the same fields; a field that is written again keeps its place.
+#[derive(Debug, Default)]
+pub(in super::super) struct Hash {
+    fields: BTreeMap<Arc<[u8]>, Slot>,
+    order: Ranked<(u64, Arc<[u8]>)>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    place: u64,
+    value: Vec<u8>,
+}
+
+impl Hash {
+    pub(in super::super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        self.fields.get(field).map(|slot| slot.value.as_slice())
+    }
+
+    /// Writes a field; whether it is new.
+    pub(in super::super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        if let Some(slot) = self.fields.get_mut(field) {
+            slot.value = value.to_vec();
+            return false;
+        }
+        let (field, place) = (Arc::<[u8]>::from(field), self.next);
+        self.next += 1;
+        self.order.insert((place, field.clone()));
+        let value = value.to_vec();
+        self.fields.insert(field, Slot { place, value });
+        true
+    }
+
+    /// Removes a field; whether it was there.
+    pub(in super::super) fn remove(&mut self, field: &[u8]) -> bool {
+        let Some((field, slot)) = self.fields.remove_entry(field) else {
+            return false;
+        };
+        self.order.remove(&(slot.place, field));
+        debug_assert_eq!(self.order.len(), self.fields.len());
+        true
+    }
+
+    pub(in super::super) fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Fields and values, oldest field first.
+    pub(in super::super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.iter_from(0)
+    }
+
+    /// Fields and values from the oldest but so many on.
+    pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.order
+            .iter_from(rank)
+            .filter_map(|(_, field)| Some((&**field, self.get(field)?)))
+    }
+
+    /// Fields and values from a cursor on, each with the cursor behind it. A cursor outlives changes of the hash.
+    pub(in super::super) fn scan(&self, cursor: u64) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+        let rank = self.order.count_while(|(place, _)| *place < cursor);
+        self.order
+            .iter_from(rank)
+            .filter_map(|(place, field)| Some((place + 1, &**field, self.get(field)?)))
+    }
+}
+
+impl Collection for Hash {
+    fn of(data: &Data) -> Option<&Self> {
+        match data {
+            Data::Hash(hash) => Some(hash),
+            _ => None,
+        }
+    }
+
+    fn of_mut(data: &mut Data) -> Option<&mut Self> {
+        match data {
+            Data::Hash(hash) => Some(hash),
+            _ => None,
+        }
+    }
+
+    fn into_data(self) -> Data {
+        Data::Hash(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+}

@@ -1,0 +1,149 @@
+//! Members in the order of their scores.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::ranked::Ranked;
+use super::{Collection, Data};
+
+/// Members in the order of their scores; those of one score in the order of their bytes.
+///
+/// `order` and `scores` hold the same members. No score is NaN.
+#[derive(Debug, Default)]
+pub(in super::super) struct SortedSet {
+    scores: BTreeMap<Arc<[u8]>, f64>,
+    order: Ranked<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    score: f64,
+    member: Arc<[u8]>,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_score = self.score.partial_cmp(&other.score);
+        let by_score = by_score.unwrap_or(Ordering::Equal);
+        by_score.then_with(|| self.member.cmp(&other.member))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Place {}
+
+/// An end of a range of scores.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Bound {
+    pub(in super::super) score: f64,
+    /// Members of that very score are not in the range.
+    pub(in super::super) is_open: bool,
+}
+
+impl SortedSet {
+    pub(in super::super) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(in super::super) fn score(&self, member: &[u8]) -> Option<f64> {
+        self.scores.get(member).copied()
+    }
+
+    /// How many members come before this one.
+    pub(in super::super) fn rank(&self, member: &[u8]) -> Option<usize> {
+        let (member, &score) = self.scores.get_key_value(member)?;
+        let place = Place {
+            score,
+            member: member.clone(),
+        };
+        Some(self.order.count_while(|other| *other < place))
+    }
+
+    /// Adds a member, or gives one a new score.
+    pub(in super::super) fn set(&mut self, member: &[u8], score: f64) {
+        debug_assert!(!score.is_nan());
+        // The servers' small sets have no negative zero.
+        let score = score + 0.0;
+        self.remove(member);
+        let member = Arc::<[u8]>::from(member);
+        self.scores.insert(member.clone(), score);
+        self.order.insert(Place { score, member });
+    }
+
+    /// Removes a member; whether it was there.
+    pub(in super::super) fn remove(&mut self, member: &[u8]) -> bool {
+        let Some((member, score)) = self.scores.remove_entry(member) else {
+            return false;
+        };
+        self.order.remove(&Place { score, member });
+        debug_assert_eq!(self.order.len(), self.scores.len());
+        true
+    }
+
+    /// The ranks of the members whose scores lie between two bounds.
+    pub(in super::super) fn ranks_between(&self, min: Bound, max: Bound) -> Range<usize> {
+        let start = self.order.count_while(|place| {
+            place.score < min.score || (min.is_open && place.score == min.score)
+        });
+        let end = self.order.count_while(|place| {
+            place.score < max.score || (!max.is_open && place.score == max.score)
+        });
+        start..end.max(start)
+    }
+
+    /// Members with their scores from a rank on, the lowest first.
+    pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        self.order
+            .iter_from(rank)
+            .map(|place| (&*place.member, place.score))
+    }
+
+    /// Removes the members of these ranks and gives them back.
+    pub(in super::super) fn remove_ranks(&mut self, ranks: &Range<usize>) -> Vec<(Arc<[u8]>, f64)> {
+        let out = self.order.remove_ranks(ranks);
+        for place in &out {
+            self.scores.remove(&place.member);
+        }
+        debug_assert_eq!(self.order.len(), self.scores.len());
+        out.into_iter()
+            .map(|place| (place.member, place.score))
+            .collect()
+    }
+}
+
+impl Collection for SortedSet {
+    fn of(data: &Data) -> Option<&Self> {
+        match data {
+            Data::SortedSet(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    fn of_mut(data: &mut Data) -> Option<&mut Self> {
+        match data {
+            Data::SortedSet(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    fn into_data(self) -> Data {
+        Data::SortedSet(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+}

@@ -1,0 +1,164 @@
+//! The same calls on the embedded engine and on servers: equal replies, equal keys, equal deadlines.
+//!
+//! The server runs a batch of calls first and tells its time; the embedded engine then runs the same batch at that
+//! very time. So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
+//! expire on both sides between batches; a batch at whose very beginning a key expires is begun again.
+
+mod calls;
+mod compare;
+mod known;
+mod peers;
+mod seen;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use self::calls::{Call, Source, Way};
+use self::peers::{Key, Ours, Theirs};
+use self::seen::Seen;
+use super::super::commands;
+use crate::protocol::lock::SCRIPTS;
+use testkit::{Kind, Server};
+
+/// How many calls go in one batch.
+const BATCH: usize = 60;
+/// How many calls are compared with each server, unless told.
+const CALLS: u64 = 200_000;
+
+#[test]
+fn the_embedded_engine_is_like_redis() {
+    run_on(Kind::Redis);
+}
+
+#[test]
+fn the_embedded_engine_is_like_valkey() {
+    run_on(Kind::Valkey);
+}
+
+fn run_on(kind: Kind) {
+    if !kind.is_here() {
+        return;
+    }
+    let told = |name: &str| Some(std::env::var(name).ok()?.parse().unwrap());
+    let calls: u64 = told("FERROLOCK_DIFF_CALLS").unwrap_or(CALLS);
+    let seed = told("FERROLOCK_DIFF_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("{}: {calls} calls, seed {seed}", kind.name());
+    let server = Server::start(kind);
+    let mut course = Course::new(&server, seed);
+    while course.told.calls < calls {
+        if let Err(how) = course.step() {
+            let batch = course.calls.iter().map(|call| call.words.join(" "));
+            let batch: Vec<String> = batch.collect();
+            panic!("seed {seed}: {how}\nin the batch {batch:#?}");
+        }
+    }
+    let told = course.told;
+    println!("{}: {told:?}", kind.name());
+    assert!(told.errors < told.calls / 2, "too few calls do something");
+    assert!(told.expired >= told.calls / 5000, "too few keys expire");
+    assert!(told.left_out <= told.calls / 50, "too much is left out");
+}
+
+/// What a run has met.
+#[derive(Debug, Default)]
+struct Told {
+    calls: u64,
+    errors: u64,
+    /// Keys that were gone when the next batch began.
+    expired: u64,
+    /// Calls that were not made, because a server could not say which of two deadlines is later.
+    left_out: u64,
+    /// Batches that were begun again, because a key expired just then.
+    again: u64,
+}
+
+/// One server and one embedded engine, in step.
+struct Course {
+    kind: Kind,
+    source: Source,
+    theirs: Theirs,
+    ours: Ours,
+    /// The batch that runs.
+    calls: Vec<Call>,
+    /// What the last batch left.
+    keys: Vec<Key>,
+    told: Told,
+}
+
+impl Course {
+    fn new(server: &Server, seed: u64) -> Self {
+        Self {
+            kind: server.kind(),
+            source: Source::new(seed),
+            theirs: Theirs::new(server),
+            ours: Ours::new(),
+            calls: Vec::new(),
+            keys: Vec::new(),
+            told: Told::default(),
+        }
+    }
+
+    /// Runs one batch on both sides and compares.
+    fn step(&mut self) -> Result<(), String> {
+        self.calls = (0..BATCH).map(|_| self.source.call()).collect();
+        if self.source.below(16) == 0 {
+            let pause = Duration::from_millis(20 + self.source.below(40));
+            #[expect(clippy::disallowed_methods, reason = "keys expire as time goes by")]
+            std::thread::sleep(pause);
+        }
+        let deadline = |key: &Key| Some(key.deadline).filter(|at| *at > 0);
+        let deadlines = self
+            .keys
+            .iter()
+            .map(|key| deadline(key).unwrap_or(i64::MAX));
+        let deadlines: Vec<i64> = deadlines.collect();
+        let theirs = loop {
+            match self.theirs.run(&deadlines, &self.calls) {
+                Some(report) => break report,
+                None => self.told.again += 1,
+            }
+        };
+        let is_past = |at: &&i64| **at < theirs.start / 1000;
+        self.told.expired += deadlines.iter().filter(is_past).count() as u64;
+        for (call, reply) in self.calls.iter_mut().zip(&theirs.replies) {
+            self.told.calls += 1;
+            self.told.errors += u64::from(matches!(reply, Seen::Error(_)));
+            if is_close(reply) {
+                call.way = Way::Skip;
+                self.told.left_out += 1;
+            }
+        }
+        let ours = self.ours.run(theirs.start, &self.calls);
+        compare::compare(self.kind, &self.calls, &ours, &theirs)?;
+        self.ours.follow(&theirs.keys);
+        self.keys = theirs.keys;
+        Ok(())
+    }
+}
+
+/// Whether `batch.lua` left a call out.
+fn is_close(reply: &Seen) -> bool {
+    let is_word = |seen: &Seen| matches!(seen, Seen::Text(text) if text == "close");
+    match reply {
+        Seen::Plain(inner) => is_word(inner),
+        other => is_word(other),
+    }
+}
+
+#[test]
+fn every_command_and_every_script_is_called() {
+    let mut source = Source::new(1);
+    let names = (0..20_000).filter_map(|_| source.call().words.first().cloned());
+    let names: BTreeSet<String> = names.map(|name| name.to_uppercase()).collect();
+
+    for name in commands::names() {
+        assert!(names.contains(name), "{name}");
+    }
+    for script in SCRIPTS {
+        assert!(
+            names.contains(&script.name.to_uppercase()),
+            "{}",
+            script.name
+        );
+    }
+}
