@@ -238,7 +238,7 @@ impl Core {
     }
 
     /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.
-    pub(crate) fn is_quieter(&self) {
+    pub(crate) fn tell_who_shuts_down(&self) {
         if self.is_closing() {
             self.quieter.notify_waiters();
         }

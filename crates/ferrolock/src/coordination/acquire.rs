@@ -300,6 +300,9 @@ fn queue(
     }
     if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
         drop(desk);
+        if let Some(begun) = begun {
+            runtime.spawn(first::give_back(begun.attempt));
+        }
         if request.reentry == Reentry::IsAnError {
             return Err(Error::new(Cause::WouldDeadlock).of(&request.keys.lock));
         }

@@ -71,7 +71,7 @@ impl Drop for Errand {
         }
         if told {
             errands.brief_done.notify_all();
-            self.core.is_quieter();
+            self.core.tell_who_shuts_down();
         }
         if over {
             self.core.engine.close();

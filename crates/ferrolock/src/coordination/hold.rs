@@ -308,7 +308,7 @@ impl Hold {
 
     fn end(&self) {
         self.over.notify_waiters();
-        self.tenure.core.is_quieter();
+        self.tenure.core.tell_who_shuts_down();
         if let Some(token) = self.token.get() {
             token.cancel();
         }

@@ -201,7 +201,7 @@ impl Tenure {
         drop(state);
         drop(desk);
         figures::released(now.since(hold.since));
-        self.core.is_quieter();
+        self.core.tell_who_shuts_down();
         Ok(())
     }
 
@@ -389,7 +389,7 @@ impl Tenure {
         let over = unpoisoned(&self.state).is_over();
         if over {
             unpoisoned(&self.core.desk).change(&self.keys.lock, |seat| seat.moved_out(self));
-            self.core.is_quieter();
+            self.core.tell_who_shuts_down();
         }
     }
 }

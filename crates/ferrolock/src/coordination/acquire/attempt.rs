@@ -71,7 +71,7 @@ impl Attempt {
     }
 
     /// Its owner was noted on the desk.
-    pub(crate) fn is_shown(&mut self) {
+    pub(crate) fn shown(&mut self) {
         self.stage = Stage::Shown;
     }
 

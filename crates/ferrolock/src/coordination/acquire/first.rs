@@ -57,7 +57,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     if core.check_open().is_err() || !desk.walks_in(request) {
         return false;
     }
-    attempt.is_shown();
+    attempt.shown();
     // Taken first: the alarm may ring at once.
     let mut place = unpoisoned(&request.first);
     let alarm = core
@@ -67,7 +67,8 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     true
 }
 
-/// Ready when the first attempt was granted, with the alarm that is not needed any more; whatever else it brings, others go on with it.
+/// Ready when the first attempt was granted, with the alarm that is not needed any more; whatever else it brings, others
+/// go on with it.
 pub(super) fn poll(
     core: &Arc<Core>,
     request: &Arc<Request>,

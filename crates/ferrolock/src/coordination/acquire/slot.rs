@@ -54,29 +54,35 @@ impl Slot {
 
     /// Lays a grant in. `Err`: the caller has gone, or has another answer.
     pub(crate) fn offer(&self, hold: Arc<Hold>) -> Result<(), Arc<Hold>> {
-        let mut state = unpoisoned(&self.state);
-        let State::Waiting(waker) = &mut *state else {
-            return Err(hold);
-        };
-        let waker = waker.take();
-        *state = State::Offered(hold);
-        drop(state);
-        self.served.notify_waiters();
-        waker.inspect(Waker::wake_by_ref);
-        Ok(())
+        if self.serve(State::Offered(hold.clone())) {
+            Ok(())
+        } else {
+            Err(hold)
+        }
     }
 
     /// Gives the caller its last word, unless it has one.
     pub(crate) fn answer(&self, answer: Answer) {
+        self.serve(State::Answered(answer));
+    }
+
+    /// The way it was on has ended: the caller takes another, as after an offer that was taken back.
+    pub(crate) fn start_over(&self) {
+        self.serve(State::Withdrawn);
+    }
+
+    /// Tells a caller who waits. False: it does not, and nothing is changed.
+    fn serve(&self, next: State) -> bool {
         let mut state = unpoisoned(&self.state);
         let State::Waiting(waker) = &mut *state else {
-            return;
+            return false;
         };
         let waker = waker.take();
-        *state = State::Answered(answer);
+        *state = next;
         drop(state);
         self.served.notify_waiters();
         waker.inspect(Waker::wake_by_ref);
+        true
     }
 
     /// Takes an offer back that nobody came for.
@@ -103,19 +109,6 @@ impl Slot {
 
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(*unpoisoned(&self.state), State::Waiting(_))
-    }
-
-    /// The way it was on has ended: the caller takes another, as after an offer that was taken back.
-    pub(crate) fn start_over(&self) {
-        let mut state = unpoisoned(&self.state);
-        let State::Waiting(waker) = &mut *state else {
-            return;
-        };
-        let waker = waker.take();
-        *state = State::Withdrawn;
-        drop(state);
-        self.served.notify_waiters();
-        waker.inspect(Waker::wake_by_ref);
     }
 
     /// Ready when, after this call, the caller has been offered something, was answered or sent on, or has gone.
