@@ -106,6 +106,16 @@ impl Client {
         }
     }
 
+    /// What tells other processes that this one lives, to be shared with a child process. Only for `file:`.
+    ///
+    /// There, what a process holds is free as soon as the process has ended, however it ended. A child that was given
+    /// this handle (as one of its standard streams, say) and keeps it open puts that off until it has ended too. Renewal
+    /// is not its part: leases end as they always do.
+    #[cfg(unix)]
+    pub fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
+        self.alive.core.engine.lifeline()
+    }
+
     /// Ends the client: turns waiters away, tells holders, and waits for them at most `limit`.
     ///
     /// New calls and waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed) at once, and every guard's token

@@ -93,10 +93,12 @@ impl Core {
         settings: Settings,
         runtime: Option<Handle>,
     ) -> Arc<Self> {
+        let id = process::new_client_id();
+        engine.introduce(&id);
         let core = Self {
             engine,
             settings,
-            id: process::new_client_id(),
+            id,
             host: process::host_name(),
             numbers: AtomicU64::new(1),
             desk: Mutex::new(Desk::default()),

@@ -67,6 +67,15 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// How long one round trip takes, roughly, as last measured on [`Lane::Commands`]; zero: unknown.
     fn round_trip(&self) -> std::time::Duration;
 
+    /// The client that will call it, by its id: for an engine that can tell whether the process of a holder lives.
+    fn introduce(&self, _client: &str) {}
+
+    /// The file whose lock tells others that this process lives, where there is one.
+    #[cfg(unix)]
+    fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
+        None
+    }
+
     /// Ends all connections for good. Calls still under way end with [`Failure::Unknown`].
     fn close(&self);
 }
