@@ -41,6 +41,7 @@ impl Client {
     /// |---|---|
     /// | `memory:` | tasks and threads that use this client, or a clone of it; another `memory:` is another space |
     /// | `memory:NAME` | all clients of this process with that name |
+    /// | `file:PATH` | all processes of this user on this machine (Linux); the path of a directory, made if it is missing |
     /// | `redis://[user:password@]host[:port][/database]` | machines; also Valkey |
     /// | `rediss://…` | the same over TLS (feature `tls`) |
     /// | `unix:PATH` | a server's Unix socket |

@@ -28,12 +28,13 @@ pub(crate) mod tenure;
 mod wakes;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+pub(crate) use crate::engine::unpoisoned;
 use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::options::Settings;
@@ -457,9 +458,4 @@ impl Tenure {
         let after = unpoisoned(&self.state).count.not_ours(reason);
         self.follow(after, None);
     }
-}
-
-/// A panic elsewhere has left the data as valid as it was: every change below is made whole or not at all.
-pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

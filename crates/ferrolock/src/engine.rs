@@ -15,7 +15,7 @@ pub(crate) mod redis;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
@@ -157,6 +157,10 @@ pub(crate) enum Failure {
 pub(crate) fn no_address() -> String {
     let kinds = [
         ("memory:", cfg!(feature = "embedded")),
+        (
+            "file:",
+            cfg!(all(feature = "embedded", target_os = "linux")),
+        ),
         ("redis://", cfg!(feature = "redis")),
         ("rediss://", cfg!(feature = "tls")),
         ("unix:", cfg!(feature = "redis")),
@@ -192,4 +196,9 @@ impl fmt::Display for Failure {
             Failure::Refused { code, message } => write!(f, "{code} {message}"),
         }
     }
+}
+
+/// A panic elsewhere has left the data as valid as it was: every change under such a lock is made whole or not at all.
+pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -44,3 +44,11 @@ pub use resp::Reply;
 pub use server::{Builder, Server};
 pub use stub::{Answer, StubServer};
 pub use wait::{LIMIT, eventually, eventually_async};
+
+/// A directory for a store of the test's own, as private as a store has to be.
+pub fn store_folder() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let private = std::fs::Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().permissions(private).tempdir();
+    folder.expect("a directory for temporary files")
+}

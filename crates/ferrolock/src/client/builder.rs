@@ -69,13 +69,13 @@ impl ClientBuilder {
         self
     }
 
-    /// The user, over the URL's. Not for `memory:`.
+    /// The user, over the URL's. Not for `memory:` and `file:`.
     pub fn username(mut self, user: impl Into<String>) -> Self {
         self.username = Some(user.into());
         self
     }
 
-    /// The password, over the URL's. Not for `memory:`.
+    /// The password, over the URL's. Not for `memory:` and `file:`.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -172,6 +172,15 @@ impl ClientBuilder {
             }
             #[cfg(feature = "embedded")]
             (Opened::Memory(engine), builder) => Ok(builder.client(engine)),
+            #[cfg(all(feature = "embedded", target_os = "linux"))]
+            (Opened::File(engine), builder) => {
+                let limit = builder.settings.connect_limit;
+                match tokio::time::timeout(limit, engine.open()).await {
+                    Ok(opened) => opened.map_err(Error::from)?,
+                    Err(_) => return Err(not_opened(&engine, limit)),
+                }
+                Ok(builder.client(engine))
+            }
         }
     }
 
@@ -185,6 +194,8 @@ impl ClientBuilder {
             (Opened::Redis(engine), builder) => Ok(builder.client(engine)),
             #[cfg(feature = "embedded")]
             (Opened::Memory(engine), builder) => Ok(builder.client(engine)),
+            #[cfg(all(feature = "embedded", target_os = "linux"))]
+            (Opened::File(engine), builder) => Ok(builder.client(engine)),
         }
     }
 
@@ -203,8 +214,11 @@ impl ClientBuilder {
                 return self.open_redis(config);
             }
         };
-        match url.strip_prefix("memory:") {
-            Some(name) => self.open_memory(name),
+        if let Some(name) = url.strip_prefix("memory:") {
+            return self.open_memory(name);
+        }
+        match url.strip_prefix("file:") {
+            Some(path) => self.open_file(path),
             None => self.open_server(&url),
         }
     }
@@ -217,19 +231,45 @@ impl ClientBuilder {
                 "{name:?} is no name of a memory space: letters, digits and -_./ only"
             )));
         }
-        if self.username.is_some() || self.password.is_some() {
-            return Err(Error::invalid(
-                "a `memory:` address takes no user and no password",
-            ));
-        }
+        self.check_no_user("memory:")?;
         let engine = MemoryEngine::open(Some(name).filter(|name| !name.is_empty()));
         Ok((Opened::Memory(engine), self))
+    }
+
+    #[cfg(all(feature = "embedded", target_os = "linux"))]
+    fn open_file(self, path: &str) -> Result<(Opened, Self)> {
+        use crate::engine::embedded::{FileEngine, Place};
+        let place = Place::parse(path).map_err(Error::invalid)?;
+        self.check_no_user("file:")?;
+        Ok((Opened::File(FileEngine::new(place)), self))
+    }
+
+    #[cfg(all(feature = "embedded", not(target_os = "linux")))]
+    fn open_file(self, _path: &str) -> Result<(Opened, Self)> {
+        Err(Error::invalid("`file:` is for Linux only so far"))
+    }
+
+    #[cfg(feature = "embedded")]
+    fn check_no_user(&self, scheme: &str) -> Result<()> {
+        if self.username.is_none() && self.password.is_none() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a `{scheme}` address takes no user and no password"
+        )))
     }
 
     #[cfg(not(feature = "embedded"))]
     fn open_memory(self, _name: &str) -> Result<(Opened, Self)> {
         Err(Error::invalid(
             "`memory:` needs the feature `embedded` of ferrolock",
+        ))
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    fn open_file(self, _path: &str) -> Result<(Opened, Self)> {
+        Err(Error::invalid(
+            "`file:` needs the feature `embedded` of ferrolock",
         ))
     }
 
@@ -297,6 +337,18 @@ enum Opened {
     Redis(Arc<RedisEngine>),
     #[cfg(feature = "embedded")]
     Memory(Arc<crate::engine::embedded::MemoryEngine>),
+    #[cfg(all(feature = "embedded", target_os = "linux"))]
+    File(Arc<crate::engine::embedded::FileEngine>),
+}
+
+#[cfg(all(feature = "embedded", target_os = "linux"))]
+fn not_opened(engine: &crate::engine::embedded::FileEngine, waited: Duration) -> Error {
+    let address = engine.address();
+    let why = match engine.trouble() {
+        Some(trouble) => trouble.to_string(),
+        None => "another process is about to begin the store".to_owned(),
+    };
+    Error::unreachable(format!("cannot open {address} within {waited:.1?}: {why}"))
 }
 
 #[cfg(feature = "redis")]

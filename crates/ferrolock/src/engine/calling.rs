@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use tokio_util::sync::ReusableBoxFuture;
 
-use super::Failure;
+use super::{Failure, unpoisoned};
 use crate::protocol::script::Value;
 
 type Reply = Result<Value, Failure>;
@@ -50,7 +50,7 @@ impl Boxes {
     }
 
     fn empty(&self) -> std::sync::MutexGuard<'_, Vec<Reusable>> {
-        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.empty)
     }
 }
 

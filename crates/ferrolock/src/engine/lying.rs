@@ -10,12 +10,14 @@ mod tests;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick};
+use super::{
+    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick, unpoisoned,
+};
 use crate::protocol::script::{Arg, Call, Value};
 use plot::Plot;
 pub(crate) use plot::{Match, Reach, Silence};
@@ -283,7 +285,7 @@ enum Gate {
 
 impl Stage {
     fn plot(&self) -> MutexGuard<'_, Plot> {
-        self.plot.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.plot)
     }
 
     /// Writes a call down and decides what happens to it.

@@ -183,6 +183,35 @@ pub(crate) fn kind_of(keys: &LockKeys) -> Call {
     }
 }
 
+/// The lock that a call is about, if it is one of this file.
+pub(crate) fn name_of(call: &Call) -> Option<&Arc<str>> {
+    let ours = call.script.name.starts_with("lock/");
+    call.keys.first().filter(|_| ours)
+}
+
+/// The client in a field.
+pub(crate) fn client_of(field: &str) -> Option<&str> {
+    let (client, number) = field.rsplit_once(':')?;
+    number.parse::<u64>().ok().map(|_| client)
+}
+
+/// Gives back whatever that field holds, for a holder whose process has ended.
+pub(crate) fn release_of_dead(keys: &LockKeys, field: Arc<str>) -> Call {
+    // There may be details, of which only the key is needed.
+    let who = Some(Arc::from(""));
+    release(keys, &Bearer { field, who }, 0, Duration::ZERO)
+}
+
+/// The field and the time in ms for which a call leaves the name taken, also when its process ends.
+pub(crate) fn stays(call: &Call) -> Option<(&Arc<str>, i64)> {
+    match call.args.as_slice() {
+        [Arg::Text(field), Arg::Int(stay)] if std::ptr::eq(call.script, &LINGER) => {
+            Some((field, *stay))
+        }
+        _ => None,
+    }
+}
+
 /// What to say of a key that is no lock, from the reply of [`kind_of`].
 pub(crate) fn wrong_type(keys: &LockKeys, kind: Option<Value>) -> String {
     let found = match &kind {

@@ -20,6 +20,16 @@ macro_rules! stories {
             )+
         }
 
+        mod file {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    let stage = crate::stage::Stage::file();
+                    crate::stage::to_its_end(super::$story(&stage)).await;
+                }
+            )+
+        }
+
         mod redis {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,6 +93,8 @@ pub(crate) async fn to_its_end(story: impl Future<Output = ()>) {
 pub(crate) enum Stage {
     /// In paused time; the name of the space.
     Memory(String),
+    /// The directory of the store.
+    File(tempfile::TempDir),
     Server(Box<Server>),
 }
 
@@ -100,6 +112,10 @@ impl Stage {
         Self::Memory(format!("memory:{}", NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    pub(crate) fn file() -> Self {
+        Self::File(testkit::store_folder())
+    }
+
     /// `None` if that server is not here, which has been said then.
     pub(crate) fn on(kind: Kind) -> Option<Self> {
         let here = kind.is_here();
@@ -108,7 +124,7 @@ impl Stage {
 
     pub(crate) fn server(&self) -> Option<&Server> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::File(_) => None,
             Self::Server(server) => Some(server),
         }
     }
@@ -116,6 +132,7 @@ impl Stage {
     pub(crate) fn builder(&self) -> ClientBuilder {
         Client::builder().url(match self {
             Self::Memory(url) => url.clone(),
+            Self::File(folder) => format!("file:{}", folder.path().display()),
             Self::Server(server) => server.url(),
         })
     }
@@ -132,7 +149,7 @@ impl Stage {
     /// What the lock's key holds; `None`: there is none.
     pub(crate) async fn look(&self, name: &str) -> Option<Look> {
         match self {
-            Self::Memory(_) => {
+            Self::Memory(_) | Self::File(_) => {
                 let lock = self.client().await.lock(name);
                 let Remaining::Left(ttl) = lock.remaining().await.unwrap() else {
                     return None;
@@ -173,7 +190,7 @@ impl Stage {
     /// The key goes, and not by an unlock.
     pub(crate) async fn vanish(&self, name: &str) {
         match self {
-            Self::Memory(_) => {
+            Self::Memory(_) | Self::File(_) => {
                 assert!(self.client().await.lock(name).force_unlock().await.unwrap());
             }
             Self::Server(server) => {
@@ -185,7 +202,7 @@ impl Stage {
     /// The lease runs down by some seconds: by waiting where that costs nothing.
     pub(crate) async fn run_down(&self, name: &str, by: Duration) {
         match self {
-            Self::Memory(_) => tokio::time::sleep(by).await,
+            Self::Memory(_) | Self::File(_) => tokio::time::sleep(by).await,
             Self::Server(server) => {
                 let left = self.ttl(name).await - by;
                 server.command(&["PEXPIRE", name, &left.as_millis().to_string()]);

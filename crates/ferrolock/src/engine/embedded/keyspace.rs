@@ -29,13 +29,33 @@ type Key = Arc<[u8]>;
 pub(super) struct Keyspace {
     entries: BTreeMap<Key, Entry>,
     deadlines: BTreeSet<(Millis, Key)>,
+    scope: Scope,
 }
 
 #[derive(Debug)]
 struct Entry {
     data: Data,
     deadline: Option<Millis>,
+    /// Whether somebody may have changed it since it was loaded.
+    is_touched: bool,
 }
+
+/// Which keys are here.
+#[derive(Debug, Default)]
+enum Scope {
+    /// All that there are.
+    #[default]
+    Whole,
+    /// Only these, out of a larger store.
+    Part {
+        keys: Vec<Key>,
+        /// Whether another one was asked for, which nobody can answer for.
+        strayed: bool,
+    },
+}
+
+/// A key and what stands under it now: its value and its deadline, or nothing.
+pub(super) type Standing<'a> = (&'a [u8], Option<(&'a Data, Option<Millis>)>);
 
 /// A value of one of the types.
 #[derive(Debug)]
@@ -67,6 +87,43 @@ pub(super) enum Life {
 }
 
 impl Keyspace {
+    /// Begins anew as the part of a larger store that these keys are; what they hold there has to be loaded.
+    pub(super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
+        self.entries.clear();
+        self.deadlines.clear();
+        let (keys, strayed) = (keys.map(Key::from).collect(), false);
+        self.scope = Scope::Part { keys, strayed };
+    }
+
+    /// Takes over what the larger store holds under a key.
+    pub(super) fn load(&mut self, key: &[u8], data: Data, deadline: Option<Millis>) {
+        self.insert(key, data);
+        if let Some(deadline) = deadline {
+            self.set_deadline(key, deadline);
+        }
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.is_touched = false;
+        }
+    }
+
+    /// Whether a key was asked for that is not of this part.
+    pub(super) fn has_strayed(&self) -> bool {
+        matches!(self.scope, Scope::Part { strayed: true, .. })
+    }
+
+    /// The keys of this part that may stand otherwise than they were loaded.
+    pub(super) fn touched(&self) -> impl Iterator<Item = Standing<'_>> {
+        let keys = match &self.scope {
+            Scope::Whole => [].as_slice(),
+            Scope::Part { keys, .. } => keys,
+        };
+        keys.iter().filter_map(|key| match self.entries.get(key) {
+            Some(entry) if !entry.is_touched => None,
+            Some(entry) => Some((&**key, Some((&entry.data, entry.deadline)))),
+            None => Some((&**key, None)),
+        })
+    }
+
     /// Removes every key whose deadline has passed.
     pub(super) fn purge(&mut self, now: Millis) {
         while self
@@ -122,6 +179,7 @@ impl Keyspace {
             return Ok(result);
         };
         let collection = C::of_mut(&mut entry.data).ok_or(WrongType)?;
+        entry.is_touched = true;
         let result = edit(collection);
         if collection.is_empty() {
             self.drop_entry(key);
@@ -131,18 +189,18 @@ impl Keyspace {
 
     /// Puts a value in place of whatever was there, without a deadline.
     pub(super) fn set(&mut self, key: &[u8], data: Data) {
+        self.scope.asks_for(key);
         self.drop_entry(key);
-        let entry = Entry {
-            data,
-            deadline: None,
-        };
-        self.entries.insert(Key::from(key), entry);
+        self.insert(key, data);
     }
 
     /// Changes the text at a key, which keeps its deadline; a missing one is made, without.
     pub(super) fn set_text(&mut self, key: &[u8], now: Millis, text: Vec<u8>) {
         match self.live(key, now) {
-            Some(entry) => entry.data = Data::Text(text),
+            Some(entry) => {
+                entry.is_touched = true;
+                entry.data = Data::Text(text);
+            }
             None => self.set(key, Data::Text(text)),
         }
     }
@@ -169,6 +227,7 @@ impl Keyspace {
         let Some(entry) = self.entries.get_mut(&key) else {
             return;
         };
+        entry.is_touched = true;
         if let Some(old) = entry.deadline.replace(deadline) {
             self.deadlines.remove(&(old, key.clone()));
         }
@@ -178,9 +237,13 @@ impl Keyspace {
 
     /// Takes the deadline off a key; whether it had one.
     pub(super) fn clear_deadline(&mut self, key: &[u8], now: Millis) -> bool {
-        let Some(deadline) = self.live(key, now).and_then(|entry| entry.deadline.take()) else {
+        let Some(entry) = self.live(key, now) else {
             return false;
         };
+        let Some(deadline) = entry.deadline.take() else {
+            return false;
+        };
+        entry.is_touched = true;
         self.deadlines.remove(&(deadline, Key::from(key)));
         true
     }
@@ -200,6 +263,7 @@ impl Keyspace {
 
     /// The entry of a key; one past its deadline goes.
     fn live(&mut self, key: &[u8], now: Millis) -> Option<&mut Entry> {
+        self.scope.asks_for(key);
         let over = self
             .entries
             .get(key)?
@@ -212,6 +276,15 @@ impl Keyspace {
         self.entries.get_mut(key)
     }
 
+    fn insert(&mut self, key: &[u8], data: Data) {
+        let entry = Entry {
+            data,
+            deadline: None,
+            is_touched: true,
+        };
+        self.entries.insert(Key::from(key), entry);
+    }
+
     fn drop_entry(&mut self, key: &[u8]) -> bool {
         let Some((key, entry)) = self.entries.remove_entry(key) else {
             return false;
@@ -220,6 +293,14 @@ impl Keyspace {
             self.deadlines.remove(&(deadline, key));
         }
         true
+    }
+}
+
+impl Scope {
+    fn asks_for(&mut self, key: &[u8]) {
+        if let Scope::Part { keys, strayed } = self {
+            *strayed |= !keys.iter().any(|known| **known == *key);
+        }
     }
 }
 

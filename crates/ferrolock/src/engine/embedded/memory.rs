@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::channels::ListenerId;
 use super::lua::Interpreter;
 use super::server::Server;
 use crate::engine::{
-    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, SHUT_DOWN, Subscription, Tick,
+    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, SHUT_DOWN, Subscription, Tick, unpoisoned,
 };
 use crate::protocol::script::{Call, Value};
 
@@ -132,7 +132,7 @@ impl Space {
     /// The space of that name in this process.
     fn shared(name: &str) -> Arc<Self> {
         static SPACES: Mutex<BTreeMap<String, Weak<Space>>> = Mutex::new(BTreeMap::new());
-        let mut spaces = SPACES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spaces = unpoisoned(&SPACES);
         spaces.retain(|_, space| space.strong_count() > 0);
         if let Some(space) = spaces.get(name).and_then(Weak::upgrade) {
             return space;
@@ -170,7 +170,7 @@ impl Space {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.state)
     }
 }
 
@@ -211,7 +211,7 @@ impl Epoch {
     clippy::disallowed_methods,
     reason = "read once, where the server's time begins; no deadline is judged by it"
 )]
-fn wall_micros() -> i64 {
+pub(super) fn wall_micros() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
@@ -228,7 +228,7 @@ fn end_on_drop(space: &Arc<Space>, channel: Arc<str>, listener: ListenerId) -> S
 }
 
 /// Pending once: the point at which a call can be dropped between its run and its reply.
-async fn next_poll() {
+pub(super) async fn next_poll() {
     let mut polled = false;
     poll_fn(|context| {
         if polled {
@@ -241,6 +241,6 @@ async fn next_poll() {
     .await;
 }
 
-fn shut_down() -> Failure {
+pub(super) fn shut_down() -> Failure {
     Failure::Closed(SHUT_DOWN.to_owned())
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ::redis::{PushInfo, PushKind, Value as Raw};
@@ -15,7 +15,7 @@ use super::config::Config;
 use super::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
 use super::live::{Live, OnPush};
 use super::table::Table;
-use crate::engine::{Ear, Failure, Signal, Subscription};
+use crate::engine::{Ear, Failure, Signal, Subscription, unpoisoned};
 
 /// How many channels one SUBSCRIBE names: many for speed, not so many that others wait long for the server.
 const BATCH_MAX: usize = 500;
@@ -129,7 +129,7 @@ impl fmt::Debug for Bus {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.table)
     }
 
     /// Takes a push, in the task that reads the connection. The table is free again before an ear hears: it may

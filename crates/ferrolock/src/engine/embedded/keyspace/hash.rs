@@ -55,6 +55,32 @@ impl Hash {
         self.fields.len()
     }
 
+    /// A hash as it was, from the places of its fields and the next free one.
+    pub(in super::super) fn restored(
+        next: u64,
+        fields: impl Iterator<Item = (u64, Vec<u8>, Vec<u8>)>,
+    ) -> Self {
+        let mut hash = Self {
+            next,
+            ..Self::default()
+        };
+        for (place, field, value) in fields {
+            let field = Arc::<[u8]>::from(field);
+            hash.order.insert((place, field.clone()));
+            hash.fields.insert(field, Slot { place, value });
+        }
+        hash
+    }
+
+    /// Places, fields and values, oldest field first, and the next free place: what [`Hash::restored`] takes.
+    pub(in super::super) fn places(&self) -> (u64, impl Iterator<Item = (u64, &[u8], &[u8])>) {
+        let fields = self
+            .order
+            .iter_from(0)
+            .filter_map(|(place, field)| Some((*place, &**field, self.get(field)?)));
+        (self.next, fields)
+    }
+
     /// Fields and values, oldest field first.
     pub(in super::super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.iter_from(0)

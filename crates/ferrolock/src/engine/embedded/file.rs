@@ -1,0 +1,229 @@
+//! `file:PATH`: a server in a directory, shared by all processes of a user on one machine.
+//!
+//! The keys lie in a table that every process has mapped (`map`, `rows`), in a directory with a header (`folder`, `header`). One
+//! process at a time has the `turn` and runs a script as the memory engine does, on the keys that the call names
+//! (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended frees what it held: its
+//! `session` tells, and whoever waits for it is woken (`mourning`).
+
+mod address;
+mod environment;
+mod folder;
+mod header;
+mod map;
+mod mourning;
+mod rows;
+mod session;
+mod store;
+mod turn;
+mod wakes;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, oneshot};
+
+pub(crate) use self::address::Place;
+use self::environment::Environment;
+use self::store::Store;
+use super::memory::{next_poll, shut_down};
+use crate::engine::calling::Boxes;
+use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use crate::protocol::script::{Call, Value};
+
+/// One client's way to a store.
+///
+/// Any thread may use it, with a runtime or without. A call runs as a whole when its future is first polled, unless
+/// another process is at it; then it runs when that is done, unless it was dropped before.
+#[derive(Debug)]
+pub(crate) struct FileEngine {
+    user: Arc<User>,
+    boxes: Arc<Boxes>,
+    address: String,
+}
+
+/// A client as its store sees it.
+#[derive(Debug)]
+struct User {
+    place: Place,
+    id: u64,
+    /// The client's own id, once there is one.
+    client: OnceLock<Box<str>>,
+    /// Whether the store knows to which process that client belongs.
+    is_known: AtomicBool,
+    /// Found, and perhaps not entered yet.
+    found: OnceLock<&'static Environment>,
+    environment: OnceLock<&'static Environment>,
+    /// Whoever opens the store lets others wait.
+    opening: Mutex<()>,
+    is_closed: AtomicBool,
+}
+
+impl FileEngine {
+    pub(crate) fn new(place: Place) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self {
+            address: place.address(),
+            boxes: Arc::default(),
+            user: Arc::new(User {
+                place,
+                id: NEXT.fetch_add(1, Ordering::Relaxed),
+                client: OnceLock::new(),
+                is_known: AtomicBool::new(false),
+                found: OnceLock::new(),
+                environment: OnceLock::new(),
+                opening: Mutex::new(()),
+                is_closed: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// Opens the store now, or makes it; waits for as long as somebody else is inside.
+    pub(crate) async fn open(&self) -> Result<(), Failure> {
+        self.user.environment().await.map(drop)
+    }
+}
+
+impl User {
+    async fn environment(&self) -> Result<&'static Environment, Failure> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(shut_down());
+        }
+        if let Some(environment) = self.environment.get() {
+            return Ok(environment);
+        }
+        let _alone = self.opening.lock().await;
+        if let Some(environment) = self.environment.get() {
+            return Ok(environment);
+        }
+        let found = opened(self.place.clone()).await?;
+        let _ = self.found.set(found);
+        found.perform(Store::attach).await?;
+        let environment = self.environment.get_or_init(|| found);
+        if self.is_closed.load(Ordering::Acquire) {
+            self.leave(environment);
+            return Err(shut_down());
+        }
+        Ok(environment)
+    }
+
+    async fn call(self: Arc<Self>, call: Call) -> Result<Value, Failure> {
+        let environment = self.environment().await?;
+        let is_known = self.is_known.load(Ordering::Relaxed);
+        let client = self.client.get().filter(|_| !is_known).cloned();
+        let reply = environment.call(client, call).await;
+        if !is_known && reply.is_ok() {
+            self.is_known.store(true, Ordering::Relaxed);
+        }
+        next_poll().await;
+        reply
+    }
+
+    async fn listen(
+        self: Arc<Self>,
+        channel: Arc<str>,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Subscription, Failure> {
+        let environment = self.environment().await?;
+        let (name, user) = (channel.clone(), self.clone());
+        let listener = environment
+            .perform(move |store| {
+                // In a turn, so that `close` leaves no ear behind.
+                if user.is_closed.load(Ordering::Acquire) {
+                    return Err(shut_down());
+                }
+                store.listen(name.as_bytes(), user.id, ear, |session| {
+                    environment.hear(session)
+                })
+            })
+            .await?;
+        let end = move |store: &mut Store| store.listen_no_more(channel.as_bytes(), listener);
+        let subscription = Subscription::new(move || environment.post(end));
+        next_poll().await;
+        Ok(subscription)
+    }
+
+    fn leave(&self, environment: &'static Environment) {
+        let (id, client) = (self.id, self.client.get().cloned());
+        environment.post(move |store| store.detach(id, client.as_deref()));
+    }
+}
+
+impl Engine for FileEngine {
+    fn call(&self, _lane: Lane, call: Call) -> Calling {
+        self.boxes.put(self.user.clone().call(call))
+    }
+
+    fn ready(&self, _lane: Lane) -> Boxed<()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn reconnected(&self, _lane: Lane) -> Boxed<()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn trouble(&self) -> Option<Failure> {
+        self.user.found.get()?.trouble()
+    }
+
+    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+        Box::pin(self.user.clone().listen(channel, ear))
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Boot
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn round_trip(&self) -> Duration {
+        let environment = self.user.environment.get();
+        environment.map_or(Duration::ZERO, |environment| environment.round_trip())
+    }
+
+    fn introduce(&self, client: &str) {
+        let _ = self.user.client.set(client.into());
+    }
+
+    fn lifeline(&self) -> Option<OwnedFd> {
+        self.user.environment.get()?.lifeline()
+    }
+
+    fn close(&self) {
+        if self.user.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(environment) = self.user.environment.get() {
+            self.user.leave(environment);
+        }
+    }
+}
+
+impl Drop for FileEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Opens a store on a thread of its own: another process may be about to begin it, and may take its time.
+async fn opened(place: Place) -> Result<&'static Environment, Failure> {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("ferrolock-opens".to_owned());
+    let begun = thread.spawn(move || {
+        // Whoever asked may be gone.
+        let _ = tell.send(Environment::open(&place));
+    });
+    begun.map_err(|error| folder::io_trouble("a thread to open the store", &error))?;
+    let gone = || Failure::Unknown("the thread that opens the store has ended".to_owned());
+    told.await.unwrap_or_else(|_| Err(gone()))
+}
+
+fn refused(code: &str, message: impl Into<String>) -> Failure {
+    Failure::Refused {
+        code: code.to_owned(),
+        message: message.into(),
+    }
+}

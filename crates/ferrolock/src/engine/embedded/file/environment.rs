@@ -1,0 +1,207 @@
+//! The stores that this process has open, each once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::address::Place;
+use super::folder::Folder;
+use super::mourning::Mourning;
+use super::refused;
+use super::rows::Inode;
+use super::store::{Aftermath, Store};
+use super::turn::Turn;
+use super::wakes::{Post, Socket};
+use crate::engine::{Clock, Failure, Signal, unpoisoned};
+use crate::protocol::script::{Call, Value};
+
+/// How much a store can hold; its file grows as it is used.
+const SIZE: usize = 1 << 30;
+
+/// A store that is open; for as long as the process lives.
+#[derive(Debug)]
+pub(super) struct Environment {
+    turn: Turn<Store>,
+    post: Post,
+    mourning: Mourning,
+    /// How long a call takes, in nanoseconds, smoothed.
+    call_nanos: AtomicU64,
+    process: u32,
+}
+
+impl Environment {
+    /// The store of that place. May take as long as another process needs that is just about to begin it.
+    pub(super) fn open(place: &Place) -> Result<&'static Self, Failure> {
+        Self::open_sized(place, SIZE)
+    }
+
+    pub(super) fn open_sized(place: &Place, size: usize) -> Result<&'static Self, Failure> {
+        /// By the inode of the file `store`, which stays taken while it is here: a second way to a directory, by a
+        /// link or a mount, leads to the same entry.
+        static OPEN: Mutex<Vec<(Inode, &Environment)>> = Mutex::new(Vec::new());
+        let mut open = unpoisoned(&OPEN);
+        let (path, inode, store) = Folder::find(place)?;
+        if let Some((_, environment)) = open.iter().find(|(of, _)| *of == inode) {
+            environment.check_process()?;
+            return Ok(environment);
+        }
+        let (folder, map) = Folder::open(path, store, size)?;
+        let environment: &'static Self = Box::leak(Box::new(Self {
+            post: Post::open(folder.sessions())?,
+            turn: Turn::new(folder.turn()?, folder.turn()?, Store::new(folder, map)?),
+            mourning: Mourning::default(),
+            call_nanos: AtomicU64::new(0),
+            process: std::process::id(),
+        }));
+        open.push((inode, environment));
+        Ok(environment)
+    }
+
+    /// A map and a thread do not survive a fork.
+    fn check_process(&self) -> Result<(), Failure> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        Err(refused(
+            "FORKED",
+            "this process was forked from one that has the store open: start a program (exec) before using it",
+        ))
+    }
+
+    /// Runs a call of that client, whose process is to be written down if it is given.
+    pub(super) async fn call(
+        &'static self,
+        client: Option<Box<str>>,
+        call: Call,
+    ) -> Result<Value, Failure> {
+        let work = move |store: &mut Store| store.call(client.as_deref(), &call);
+        let begun = Clock::Boot.now();
+        let work = match self.turn.now(work) {
+            Ok((reply, after)) => {
+                self.measured(Clock::Boot.now().since(begun));
+                self.finish(after);
+                return reply;
+            }
+            Err(work) => work,
+        };
+        let (tell, told) = oneshot::channel();
+        let _place = self.turn.later(Box::new(move |store| {
+            let (reply, after) = work(store);
+            Box::new(move || {
+                self.finish(after);
+                // Whoever asked may be gone.
+                let _ = tell.send(reply);
+            })
+        }));
+        told.await.unwrap_or_else(|_| Err(no_thread()))
+    }
+
+    /// Does it in a turn of its own, here and now if nobody else is inside.
+    pub(super) async fn perform<R: Send + 'static>(
+        &'static self,
+        work: impl FnOnce(&mut Store) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        let work = match self.turn.now(work) {
+            Ok(done) => return done,
+            Err(work) => work,
+        };
+        let (tell, told) = oneshot::channel();
+        let _place = self.turn.later(Box::new(move |store| {
+            let done = work(store);
+            Box::new(move || {
+                let _ = tell.send(done);
+            })
+        }));
+        told.await.unwrap_or_else(|_| Err(no_thread()))
+    }
+
+    /// The same when nobody waits for it.
+    pub(super) fn post(&'static self, work: impl FnOnce(&mut Store) + Send + 'static) {
+        if self.check_process().is_err() {
+            return;
+        }
+        if let Err(work) = self.turn.now(work) {
+            let place = self.turn.later(Box::new(move |store| {
+                work(store);
+                Box::new(|| {})
+            }));
+            place.stays();
+        }
+    }
+
+    /// Says what a call has to say, now that its turn is over.
+    fn finish(&'static self, after: Aftermath) {
+        let deaf = self.post.deliver(after.mail);
+        if !deaf.is_empty() {
+            self.post(move |store| {
+                // At worst they are counted as listeners a little longer.
+                let _ = store.are_deaf(&deaf);
+            });
+        }
+        if let Some((channel, session)) = after.in_the_way {
+            self.mourn(channel, &session);
+        }
+    }
+
+    /// Wakes whoever listens to the channel here when that session has ended.
+    fn mourn(&'static self, channel: Vec<u8>, session: &str) {
+        if !self.mourning.is_new(session, channel) {
+            return;
+        }
+        let file = self.turn.look(|store| store.to_wait_for(session));
+        self.mourning.begin(session, file, move |channels| {
+            for channel in channels {
+                self.wake(&channel, b"0");
+            }
+        });
+    }
+
+    /// Hears what other processes send to that session, for the ears here.
+    pub(super) fn hear(&'static self, session: &str) -> std::io::Result<Socket> {
+        let hears = |channel: &[u8], payload: &[u8]| self.wake(channel, payload);
+        self.post.listen(session, hears)
+    }
+
+    fn wake(&self, channel: &[u8], payload: &[u8]) {
+        let ears: Vec<_> = self.turn.look(|store| store.ears(channel).collect());
+        for ear in ears {
+            ear.hear(Signal::Message(payload.to_vec()));
+        }
+    }
+
+    pub(super) fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
+        self.turn.look(Store::lifeline)
+    }
+
+    /// Why calls do not get their turn.
+    pub(super) fn trouble(&self) -> Option<Failure> {
+        if !self.turn.is_waited_for() {
+            return None;
+        }
+        let who = match self.turn.holder() {
+            Some(process) if process != self.process => format!("process {process}"),
+            _ => "another process".to_owned(),
+        };
+        Some(Failure::NotSent(format!(
+            "the store is held by {who}, which may be stopped"
+        )))
+    }
+
+    /// A call that ran here and now took so long.
+    fn measured(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let before = self.call_nanos.load(Ordering::Relaxed);
+        let smoothed = before - before / 8 + nanos / 8;
+        self.call_nanos.store(smoothed, Ordering::Relaxed);
+    }
+
+    pub(super) fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
+    }
+}
+
+fn no_thread() -> Failure {
+    Failure::Unknown("there is no thread that waits for the store".to_owned())
+}

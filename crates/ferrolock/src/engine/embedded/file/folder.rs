@@ -1,0 +1,383 @@
+//! The directory of a store: who may use it, what lies in it, and how it is begun.
+//!
+//! ```text
+//! store      the header; every process has its lock, shared, while it lives
+//! turn       whoever has its lock may change the map
+//! map-…/     the table (LMDB)
+//! sessions/  a file per process, locked while it lives, and the socket at which it is woken
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::address::Place;
+use super::header::{Header, Mismatch, World};
+use super::map::{self, Map};
+use super::refused;
+use super::rows::Inode;
+use crate::engine::Failure;
+
+const STORE: &str = "store";
+const TURN: &str = "turn";
+const SESSIONS: &str = "sessions";
+
+/// How often the store's lock is asked for, by whoever finds the store of another boot, or none.
+const TRIES: u32 = 500;
+const TRY_EVERY: Duration = Duration::from_millis(2);
+
+/// File systems over which other machines, or a program in between, see the files: locks and maps cannot be trusted there.
+const SHARED_FILE_SYSTEMS: [(u64, &str); 15] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x6573_5546, "FUSE"),
+    (0x0102_1997, "9P"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x7375_7245, "Coda"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x7461_636f, "OCFS2"),
+    (0x0116_1970, "GFS2"),
+    (0x786f_4256, "a shared folder of VirtualBox"),
+];
+
+/// An opened directory.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The file `store`, whose lock we share: where it should be, and which it is.
+    store_path: PathBuf,
+    store_inode: Inode,
+    _store: File,
+    pub(super) header: Header,
+}
+
+impl Folder {
+    /// Where the store of that place is, made if there is none, and which it is.
+    pub(super) fn find(place: &Place) -> Result<(PathBuf, Inode, File), Failure> {
+        let path = made(&place.path)?;
+        check_owner(&path)?;
+        if !place.on_any_file_system {
+            check_file_system(&path)?;
+        }
+        let path = fs::canonicalize(&path).map_err(|error| trouble(&path, &error))?;
+        let store = store_file(&path)?;
+        Ok((path, inode_of(&store)?, store))
+    }
+
+    /// Takes part in the store, or begins it.
+    pub(super) fn open(path: PathBuf, store: File, size: usize) -> Result<(Self, Map), Failure> {
+        let here = World::here()?;
+        for _ in 0..TRIES {
+            lock(&store, FlockOperation::LockShared, &path)?;
+            match header(&store, &here, &path) {
+                Ok(header) => return Self::joined(path, store, header, size),
+                Err(Mismatch::Refused(failure)) => return Err(failure),
+                Err(Mismatch::Empty | Mismatch::OtherBoot) => {}
+            }
+            // Whoever has it alone knows that nobody uses the store.
+            match flock(&store, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => match header(&store, &here, &path) {
+                    Err(Mismatch::Empty | Mismatch::OtherBoot) => {
+                        return Self::begun(path, store, here, size);
+                    }
+                    _ => continue,
+                },
+                Err(rustix::io::Errno::AGAIN) => nap(),
+                Err(error) => return Err(trouble(&path, &error.into())),
+            }
+        }
+        Err(refused(
+            "INUSE",
+            format!(
+                "{} was begun before this machine was started, and somebody still uses it (another machine or kernel?): end that, or use another directory",
+                path.display()
+            ),
+        ))
+    }
+
+    fn joined(
+        path: PathBuf,
+        store: File,
+        header: Header,
+        size: usize,
+    ) -> Result<(Self, Map), Failure> {
+        let map_path = path.join(&header.map);
+        if files(&path, &map_path)? != header.files.map(Some) {
+            return Err(refused(
+                "CORRUPT",
+                format!(
+                    "a part of {} is missing, replaced or a copy: end the processes that use it and remove the directory",
+                    path.display()
+                ),
+            ));
+        }
+        let map = Map::open(&map_path, size)?;
+        check_length(&path, &map_path, &map)?;
+        Ok((Self::of(path, store, header)?, map))
+    }
+
+    /// Begins a store; what one of before left is removed.
+    fn begun(
+        path: PathBuf,
+        mut store: File,
+        here: World,
+        size: usize,
+    ) -> Result<(Self, Map), Failure> {
+        let told = |error: io::Error| trouble(&path, &error);
+        store.set_len(0).map_err(told)?;
+        clear(&path).map_err(told)?;
+        let map_name = format!("map-{:016x}", fastrand::u64(..));
+        let map_path = path.join(&map_name);
+        for folder in [&map_path, &path.join(SESSIONS)] {
+            DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
+        }
+        new_file(&path.join(TURN)).map_err(told)?;
+        let map = Map::open(&map_path, size)?;
+        let [Some(data), Some(locks), Some(turn)] = files(&path, &map_path)? else {
+            return Err(refused("REMOVED", "the store was removed as it was begun"));
+        };
+        let header = Header::new(here, map_name, [data, locks, turn]);
+        store.rewind().map_err(told)?;
+        store.write_all(header.write().as_bytes()).map_err(told)?;
+        // Between the two nobody can find it other than begun.
+        lock(&store, FlockOperation::LockShared, &path)?;
+        Ok((Self::of(path, store, header)?, map))
+    }
+
+    fn of(path: PathBuf, store: File, header: Header) -> Result<Self, Failure> {
+        Ok(Self {
+            store_path: path.join(STORE),
+            store_inode: inode_of(&store)?,
+            path,
+            _store: store,
+            header,
+        })
+    }
+
+    /// Whether the store that was opened is still the one at its path.
+    pub(super) fn is_in_place(&self) -> bool {
+        let found = rustix::fs::stat(&self.store_path);
+        found.is_ok_and(|found| {
+            let Inode { device, number } = self.store_inode;
+            (found.st_dev, found.st_ino) == (device, number)
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn sessions(&self) -> PathBuf {
+        self.path.join(SESSIONS)
+    }
+
+    /// The file whose lock is the turn, opened once more.
+    pub(super) fn turn(&self) -> Result<File, Failure> {
+        let path = self.path.join(TURN);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        file.map_err(|error| trouble(&path, &error))
+    }
+}
+
+/// The directory, made if only itself is missing.
+fn made(path: &Path) -> Result<PathBuf, Failure> {
+    let told = |error: &io::Error| trouble(path, error);
+    let path = std::path::absolute(path).map_err(|error| told(&error))?;
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A directory may be there all the same.
+        Err(error) if !path.is_dir() => return Err(told(&error)),
+        Err(_) => {}
+    }
+    if !path.is_dir() {
+        let text = format!("{} is no directory: a store is one", path.display());
+        return Err(refused("FOREIGN", text));
+    }
+    Ok(path)
+}
+
+/// Only its user may change a store: the locks of others would be at anybody's mercy.
+fn check_owner(path: &Path) -> Result<(), Failure> {
+    let found = fs::metadata(path).map_err(|error| trouble(path, &error))?;
+    let user = rustix::process::geteuid().as_raw();
+    let shown = path.display();
+    if found.uid() != user {
+        let owner = found.uid();
+        return Err(refused(
+            "NOPERM",
+            format!(
+                "{shown} belongs to user {owner}, and this process is user {user}: a store is one user's own"
+            ),
+        ));
+    }
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(refused(
+            "NOPERM",
+            format!("{shown} is open to other users: chmod 700 it"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_file_system(path: &Path) -> Result<(), Failure> {
+    let found = rustix::fs::statfs(path).map_err(|error| trouble(path, &error.into()))?;
+    // The numbers have 32 bits; some platforms widen them with their sign.
+    let kind = u64::from(found.f_type as u32);
+    match SHARED_FILE_SYSTEMS.iter().find(|(of, _)| *of == kind) {
+        None => Ok(()),
+        Some((_, name)) => Err(refused(
+            "NETWORKFS",
+            format!(
+                "{} lies on {name}, where locks of files cannot be relied on: use a directory on a local disk, or add ?filesystem=any if you know better",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// The file `store`; made in an empty directory only.
+fn store_file(path: &Path) -> Result<File, Failure> {
+    let file = path.join(STORE);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    loop {
+        match options.open(&file) {
+            Ok(store) => return Ok(store),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(trouble(&file, &error)),
+        }
+        let mut inside = fs::read_dir(path).map_err(|error| trouble(path, &error))?;
+        match inside.next() {
+            None => {
+                options.create(true);
+            }
+            // Somebody else was faster.
+            Some(_) if file.exists() => {}
+            Some(_) => {
+                return Err(refused(
+                    "FOREIGN",
+                    format!(
+                        "{} is neither empty nor a store: use another directory",
+                        path.display()
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+fn header(mut store: &File, here: &World, path: &Path) -> Result<Header, Mismatch> {
+    const LENGTH_MAX: u64 = 4096;
+    let mut text = Vec::new();
+    let read = store
+        .rewind()
+        .and_then(|()| store.take(LENGTH_MAX).read_to_end(&mut text));
+    read.map_err(|error| Mismatch::Refused(trouble(path, &error)))?;
+    Header::read(&String::from_utf8_lossy(&text), here)
+}
+
+/// Removes what a store consists of, and nothing else.
+fn clear(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == TURN {
+            fs::remove_file(entry.path())?;
+        } else if name == SESSIONS || name.to_string_lossy().starts_with("map-") {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// The files that the header names, as they are now.
+fn files(path: &Path, map: &Path) -> Result<[Option<Inode>; 3], Failure> {
+    let look = |file: PathBuf| match fs::symlink_metadata(&file) {
+        Ok(found) => Ok(Some(Inode {
+            device: found.dev(),
+            number: found.ino(),
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(trouble(&file, &error)),
+    };
+    let [data, locks] = map::FILES.map(|name| map.join(name));
+    Ok([look(data)?, look(locks)?, look(path.join(TURN))?])
+}
+
+/// A file that was cut off would end the process when it is read through the map.
+fn check_length(path: &Path, map_path: &Path, map: &Map) -> Result<(), Failure> {
+    let data = map_path.join(map::FILES[0]);
+    let length = fs::metadata(&data).map_err(|error| trouble(&data, &error))?;
+    if length.len() >= map.length() {
+        return Ok(());
+    }
+    Err(refused(
+        "CORRUPT",
+        format!(
+            "a file of {} was cut off: end the processes that use it and remove the directory",
+            path.display()
+        ),
+    ))
+}
+
+pub(super) fn inode_of(file: impl AsFd) -> Result<Inode, Failure> {
+    let found = rustix::fs::fstat(file).map_err(|error| io_trouble("the store", &error.into()))?;
+    Ok(Inode {
+        device: found.st_dev,
+        number: found.st_ino,
+    })
+}
+
+fn lock(store: &File, how: FlockOperation, path: &Path) -> Result<(), Failure> {
+    loop {
+        match flock(store, how) {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return done.map_err(|error| trouble(path, &error.into())),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "on the thread that opens a store and does nothing else; another process is about to be done"
+)]
+fn nap() {
+    std::thread::sleep(TRY_EVERY);
+}
+
+fn trouble(path: &Path, error: &io::Error) -> Failure {
+    io_trouble(&path.display().to_string(), error)
+}
+
+/// What a caller is told of the system's error.
+pub(super) fn io_trouble(what: &str, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "ENOSPC",
+        io::ErrorKind::ReadOnlyFilesystem => "EROFS",
+        io::ErrorKind::PermissionDenied => "EACCES",
+        io::ErrorKind::NotFound => "ENOENT",
+        _ => "EIO",
+    };
+    refused(code, format!("{what}: {error}"))
+}

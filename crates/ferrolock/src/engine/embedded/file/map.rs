@@ -1,0 +1,174 @@
+//! The table of a store: a file that all its processes have mapped into their memory.
+
+use std::path::Path;
+
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RwTxn, WithoutTls};
+
+use super::refused;
+use crate::engine::Failure;
+
+/// The two files in the folder of the map.
+pub(super) const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
+
+/// Of the map, this part is kept for what makes room.
+const RESERVE: usize = 16;
+
+/// A map, which stays open as long as the process lives: two maps of one file in a process undo each other's locks.
+#[derive(Clone, Copy)]
+pub(super) struct Map {
+    env: &'static Env<WithoutTls>,
+    rows: Database<'static, Bytes, Bytes>,
+    size: usize,
+}
+
+impl Map {
+    /// Opens the map in that folder, or makes one. Once per folder and process.
+    pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
+        Self::open_env(folder, size).map_err(|error| trouble(&error))
+    }
+
+    fn open_env(folder: &Path, size: usize) -> heed::Result<Self> {
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        // Nobody reads but inside a write transaction; LMDB wants one place for readers all the same.
+        options.map_size(size).max_readers(1);
+        #[expect(
+            unsafe_code,
+            reason = "a map is sound while nobody changes its file but through LMDB, and it is opened once: the folder is the \
+                      user's own (0700) on a local file system, its files are those that the header names, and the table of \
+                      stores opens each inode once. NO_SYNC gives up what a crash of the machine would leave, and after \
+                      another boot nothing is read."
+        )]
+        let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder)? };
+        let env: &'static Env<WithoutTls> = Box::leak(Box::new(env));
+        let transaction = env.write_txn()?;
+        let rows = env.create_databases_and_commit(transaction, |opener, transaction| {
+            opener
+                .create_database::<Bytes, Bytes>(transaction, None)
+                .map(CommitOrAbort::<_, ()>::Commit)
+        })?;
+        Ok(Self {
+            env,
+            rows: rows.unwrap_commit(),
+            size,
+        })
+    }
+
+    /// Begins a change. The caller has the turn, so nobody else is inside.
+    pub(super) fn begin(&self) -> Result<Change, Failure> {
+        let transaction = self.env.write_txn().map_err(|error| trouble(&error))?;
+        Ok(Change {
+            rows: self.rows,
+            transaction,
+            has_written: false,
+        })
+    }
+
+    /// Whether only the reserve is left, which is for what makes room.
+    pub(super) fn is_full(&self) -> bool {
+        let table = self.env.unnamed_database_stat();
+        let pages = table.branch_pages + table.leaf_pages + table.overflow_pages;
+        let used = pages.saturating_mul(table.page_size as usize);
+        used > self.size - self.size / RESERVE
+    }
+
+    /// How long the file of the map has to be.
+    pub(super) fn length(&self) -> u64 {
+        let page = u64::from(self.env.unnamed_database_stat().page_size);
+        let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
+        last.saturating_add(1).saturating_mul(page)
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Map")
+    }
+}
+
+/// A row's name and its value.
+type Row<T> = (T, T);
+
+/// A change of the table: made whole by [`Change::commit`], or not at all.
+pub(super) struct Change {
+    rows: Database<'static, Bytes, Bytes>,
+    transaction: RwTxn<'static>,
+    has_written: bool,
+}
+
+impl Change {
+    pub(super) fn get(&self, name: &[u8]) -> Result<Option<&[u8]>, Failure> {
+        let row = self.rows.get(&self.transaction, name);
+        row.map_err(|error| trouble(&error))
+    }
+
+    pub(super) fn put(&mut self, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.has_written = true;
+        let put = self.rows.put(&mut self.transaction, name, value);
+        put.map_err(|error| trouble(&error))
+    }
+
+    pub(super) fn delete(&mut self, name: &[u8]) -> Result<(), Failure> {
+        self.has_written = true;
+        let deleted = self.rows.delete(&mut self.transaction, name);
+        deleted.map(drop).map_err(|error| trouble(&error))
+    }
+
+    /// The first row whose name begins so.
+    pub(super) fn first(&self, begin: &[u8]) -> Result<Option<Row<&[u8]>>, Failure> {
+        let row = self
+            .rows
+            .get_greater_than_or_equal_to(&self.transaction, begin)
+            .map_err(|error| trouble(&error))?;
+        Ok(row.filter(|(name, _)| name.starts_with(begin)))
+    }
+
+    /// All rows whose names begin so.
+    pub(super) fn all(&self, begin: &[u8]) -> Result<Vec<Row<Vec<u8>>>, Failure> {
+        let rows = self
+            .rows
+            .prefix_iter(&self.transaction, begin)
+            .map_err(|error| trouble(&error))?;
+        rows.map(|row| {
+            let (name, value) = row.map_err(|error| trouble(&error))?;
+            Ok((name.to_vec(), value.to_vec()))
+        })
+        .collect()
+    }
+
+    pub(super) fn commit(self) -> Result<(), Failure> {
+        if !self.has_written {
+            return Ok(());
+        }
+        self.transaction.commit().map_err(|error| trouble(&error))
+    }
+}
+
+/// What a caller is told of an error of the map.
+pub(super) fn trouble(error: &heed::Error) -> Failure {
+    match error {
+        heed::Error::Io(error) => super::folder::io_trouble("the store", error),
+        heed::Error::Mdb(MdbError::MapFull) => full(),
+        heed::Error::Mdb(MdbError::BadValSize) => {
+            refused("TOOLONG", "a key of the store has at most about 1900 bytes")
+        }
+        heed::Error::Mdb(MdbError::Panic) => refused(
+            "BROKEN",
+            "an earlier write to the store failed half-way: end this process and start it again",
+        ),
+        heed::Error::Mdb(error) => refused(
+            "CORRUPT",
+            format!(
+                "the store cannot be read ({error}): end the processes that use it and remove its directory"
+            ),
+        ),
+        other => refused("BROKEN", format!("the store cannot be used: {other}")),
+    }
+}
+
+pub(super) fn full() -> Failure {
+    refused(
+        "OOM",
+        "the store is full: release locks, or end the processes that hold too many",
+    )
+}

@@ -1,0 +1,70 @@
+//! Waits for the end of other processes, for the sake of those who wait for what they hold.
+//!
+//! A session's file can be locked when its process has ended; a thread per such session sleeps until then. No message
+//! comes from a process that was killed, and nobody should have to wait for its lease.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::sync::Mutex;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::engine::unpoisoned;
+
+/// For more sessions than this at a time, whoever waits looks again now and then, as it does anyway.
+const SESSIONS_MAX: usize = 64;
+
+/// Which channels are to be woken at the end of which session.
+#[derive(Debug, Default)]
+pub(super) struct Mourning {
+    channels: Mutex<HashMap<String, BTreeSet<Vec<u8>>>>,
+}
+
+impl Mourning {
+    /// Notes that somebody who listens to the channel waits for that session; whether it has to begin.
+    pub(super) fn is_new(&self, session: &str, channel: Vec<u8>) -> bool {
+        let mut sessions = unpoisoned(&self.channels);
+        if let Some(channels) = sessions.get_mut(session) {
+            channels.insert(channel);
+            return false;
+        }
+        if sessions.len() >= SESSIONS_MAX {
+            return false;
+        }
+        sessions.insert(session.to_owned(), BTreeSet::from([channel]));
+        true
+    }
+
+    /// Tells the channels when the session has ended; without its file, nobody can tell.
+    pub(super) fn begin(
+        &'static self,
+        session: &str,
+        file: Option<File>,
+        tell: impl FnOnce(BTreeSet<Vec<u8>>) + Send + 'static,
+    ) {
+        let name = session.to_owned();
+        let thread = std::thread::Builder::new().name("ferrolock-waits".to_owned());
+        let begun = file.map(|file| {
+            thread.spawn(move || {
+                let ended = has_ended(&file);
+                let channels = unpoisoned(&self.channels).remove(&name);
+                if let (true, Some(channels)) = (ended, channels) {
+                    tell(channels);
+                }
+            })
+        });
+        if !matches!(begun, Some(Ok(_))) {
+            unpoisoned(&self.channels).remove(session);
+        }
+    }
+}
+
+/// Sleeps until the file can be locked.
+fn has_ended(file: &File) -> bool {
+    loop {
+        match flock(file, FlockOperation::LockShared) {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return done.is_ok(),
+        }
+    }
+}

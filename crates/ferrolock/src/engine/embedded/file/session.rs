@@ -1,0 +1,234 @@
+//! Which processes of a store live.
+//!
+//! Each process has a file of its own and keeps it locked while it lives. The system ends the lock with the process, and
+//! with whatever child shares it, however they end. A session is dead when that very file, found by its name, can be locked;
+//! when the file is missing or another one, nobody knows, and leases decide.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::super::keyspace::Millis;
+use super::folder::{inode_of, io_trouble, new_file};
+use super::map::Change;
+use super::rows::{self, Inode};
+use crate::engine::Failure;
+
+/// So many files of other processes are kept open.
+const KNOWN_MAX: usize = 256;
+
+/// How long it is remembered that a session is dead: what it held longer than this ends with its lease.
+const REMEMBERED: Millis = 24 * 60 * 60 * 1000;
+
+/// The name of the socket beside a session's file.
+pub(super) fn socket_name(session: &str) -> String {
+    format!("{session}.wake")
+}
+
+/// The session of this process.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) name: String,
+    pub(super) file: File,
+    inode: Inode,
+    folder: PathBuf,
+}
+
+impl Session {
+    /// Begins one; it is known to others when [`Session::register`] is committed.
+    pub(super) fn begin(folder: &Path) -> Result<Self, Failure> {
+        let name = format!("{:016x}", fastrand::u64(..));
+        let path = folder.join(&name);
+        let told = |error: &std::io::Error| io_trouble(&path.display().to_string(), error);
+        let file = new_file(&path).map_err(|error| told(&error))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| told(&error.into()))?;
+        Ok(Self {
+            inode: inode_of(&file)?,
+            folder: folder.to_owned(),
+            name,
+            file,
+        })
+    }
+
+    pub(super) fn register(&self, change: &mut Change) -> Result<(), Failure> {
+        change.put(&rows::session(&self.name), &self.inode.write())
+    }
+
+    /// Takes it off the list; its file goes with [`Session::end`].
+    pub(super) fn unregister(&self, change: &mut Change) -> Result<(), Failure> {
+        change.delete(&rows::session(&self.name))
+    }
+
+    pub(super) fn end(self) {
+        remove_files(&self.folder, &self.name);
+    }
+}
+
+/// What is known of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Alive,
+    Dead,
+    Unknown,
+}
+
+/// The sessions of other processes.
+#[derive(Debug)]
+pub(super) struct Others {
+    folder: PathBuf,
+    /// Files that were found by their names, and are those of their rows.
+    known: HashMap<String, File>,
+}
+
+impl Others {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether a session lives. Whoever asks has the turn.
+    pub(super) fn life(&mut self, change: &Change, session: &str) -> Result<Life, Failure> {
+        if change.get(&rows::ended_session(session))?.is_some() {
+            return Ok(Life::Dead);
+        }
+        let row = change.get(&rows::session(session))?;
+        let Some(inode) = row.and_then(Inode::read) else {
+            return Ok(Life::Unknown);
+        };
+        let Some(file) = self.file(session, inode) else {
+            return Ok(Life::Unknown);
+        };
+        Ok(match flock(file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                // Closing it would do too, but it is kept for the next question.
+                let _ = flock(file, FlockOperation::Unlock);
+                Life::Dead
+            }
+            Err(rustix::io::Errno::AGAIN) => Life::Alive,
+            Err(_) => Life::Unknown,
+        })
+    }
+
+    /// A session's file, opened once more for somebody who waits for its lock.
+    pub(super) fn to_wait_for(&self, session: &str) -> Option<File> {
+        let known = self.known.get(session)?;
+        let again = open(&self.folder.join(session))?;
+        (inode_of(&again).ok()? == inode_of(known).ok()?).then_some(again)
+    }
+
+    fn file(&mut self, session: &str, inode: Inode) -> Option<&File> {
+        if !self.known.contains_key(session) {
+            let file = open(&self.folder.join(session))?;
+            if inode_of(&file).ok()? != inode {
+                return None;
+            }
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
+            self.known.insert(session.to_owned(), file);
+        }
+        self.known.get(session)
+    }
+
+    /// Writes down that a session is dead; its files are removed once that is committed.
+    pub(super) fn bury(
+        &mut self,
+        change: &mut Change,
+        session: &str,
+        now: Millis,
+    ) -> Result<(), Failure> {
+        if change.get(&rows::session(session))?.is_none() {
+            return Ok(());
+        }
+        change.delete(&rows::session(session))?;
+        change.put(&rows::ended_session(session), &[])?;
+        change.put(&rows::grave(now, session), &[])
+    }
+
+    pub(super) fn forget(&mut self, session: &str) {
+        self.known.remove(session);
+        remove_files(&self.folder, session);
+    }
+
+    /// Buries whoever died since somebody last looked, and clears away what nobody can ask for any more. Gives the newly
+    /// dead.
+    pub(super) fn sweep(
+        &mut self,
+        change: &mut Change,
+        own: &str,
+        now: Millis,
+    ) -> Result<Vec<String>, Failure> {
+        let mut dead = Vec::new();
+        for (name, _) in change.all(rows::SESSIONS)? {
+            let Some(session) = name
+                .get(1..)
+                .and_then(|name| std::str::from_utf8(name).ok())
+            else {
+                continue;
+            };
+            if session != own && self.life(change, session)? == Life::Dead {
+                self.bury(change, session, now)?;
+                dead.push(session.to_owned());
+            }
+        }
+        if !dead.is_empty() {
+            remove_ears(change, &dead)?;
+        }
+        forget_old_graves(change, now)?;
+        Ok(dead)
+    }
+}
+
+fn open(path: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options.read(true).open(path).ok()
+}
+
+/// Nobody hears for the dead.
+fn remove_ears(change: &mut Change, dead: &[String]) -> Result<(), Failure> {
+    for (name, _) in change.all(rows::LISTENERS)? {
+        let session = rows::session_of_listener(&name);
+        if session.is_some_and(|session| dead.iter().any(|dead| dead == session)) {
+            change.delete(&name)?;
+        }
+    }
+    Ok(())
+}
+
+fn forget_old_graves(change: &mut Change, now: Millis) -> Result<(), Failure> {
+    let mut forgotten = Vec::new();
+    while let Some((name, _)) = change.first(rows::GRAVES)? {
+        let name = name.to_vec();
+        let Some((at, session)) = rows::time_and_rest(&name) else {
+            break;
+        };
+        if now.saturating_sub(at) < REMEMBERED {
+            break;
+        }
+        change.delete(&rows::ended_session(&String::from_utf8_lossy(session)))?;
+        forgotten.push(session.to_vec());
+        change.delete(&name)?;
+    }
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    for (name, session) in change.all(rows::CLIENTS)? {
+        if forgotten.contains(&session) {
+            change.delete(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is gone already is gone.
+fn remove_files(folder: &Path, session: &str) {
+    let _ = fs::remove_file(folder.join(session));
+    let _ = fs::remove_file(folder.join(socket_name(session)));
+}

@@ -1,0 +1,218 @@
+//! Whose turn it is to change the map.
+//!
+//! Changes are made one at a time, by whoever has the lock of the file `turn`. Mostly it is free, and a call is done where it
+//! was made: handing it to another thread and back would cost ten times what it does. When another process is
+//! inside, which it may be for long if it was stopped there, the call is handed to a thread that waits, and the caller waits
+//! for that thread as long as it likes. A call that was given up meanwhile is not made.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::engine::unpoisoned;
+
+/// How often a turn is asked for before somebody waits for it; others mostly need some 10 µs.
+const TRIES: usize = 40;
+/// Between two tries.
+const SPINS: usize = 40;
+
+/// What is done in a turn, and what follows when the turn is over.
+pub(super) type Work<S> = Box<dyn FnOnce(&mut S) -> Then + Send>;
+pub(super) type Then = Box<dyn FnOnce() + Send>;
+
+/// The state that only whoever has the turn may use.
+pub(super) struct Turn<S: 'static> {
+    /// Held for as long as a change takes, never while somebody waits for another process.
+    state: Mutex<S>,
+    /// The lock as callers take it.
+    ours: File,
+    /// The lock as the waiting thread takes it: an open file of its own, so that it keeps our own callers out too.
+    waits: File,
+    line: Mutex<VecDeque<Waiting<S>>>,
+    in_line: AtomicUsize,
+    comes: Condvar,
+    thread: OnceLock<()>,
+}
+
+struct Waiting<S> {
+    work: Work<S>,
+    ticket: Arc<Ticket>,
+}
+
+/// Tells a caller and the waiting thread which of them was first.
+#[derive(Debug, Default)]
+pub(super) struct Ticket(AtomicU8);
+
+const BEGUN: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+impl Ticket {
+    fn decide(&self, how: u8) -> bool {
+        let decided = self
+            .0
+            .compare_exchange(0, how, Ordering::AcqRel, Ordering::Acquire);
+        decided.is_ok()
+    }
+}
+
+/// Gives a call up when it is dropped, if it has not begun.
+#[derive(Debug)]
+pub(super) struct Place(Arc<Ticket>);
+
+impl Place {
+    /// Nobody will give it up.
+    pub(super) fn stays(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.decide(GIVEN_UP);
+    }
+}
+
+impl<S: Send> Turn<S> {
+    pub(super) fn new(ours: File, waits: File, state: S) -> Self {
+        Self {
+            state: Mutex::new(state),
+            ours,
+            waits,
+            line: Mutex::default(),
+            in_line: AtomicUsize::new(0),
+            comes: Condvar::new(),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// Does it now, or gives it back: others are inside, or wait already.
+    pub(super) fn now<R, W: FnOnce(&mut S) -> R>(&self, work: W) -> Result<R, W> {
+        if self.in_line.load(Ordering::Acquire) > 0 {
+            return Err(work);
+        }
+        let mut state = unpoisoned(&self.state);
+        if !self.taken() {
+            return Err(work);
+        }
+        let done = work(&mut state);
+        // The lock is ours, so this does not fail; and if it did, the next turn would find it ours.
+        let _ = flock(&self.ours, FlockOperation::Unlock);
+        Ok(done)
+    }
+
+    fn taken(&self) -> bool {
+        for _ in 0..TRIES {
+            match flock(&self.ours, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return true,
+                Err(_) => (0..SPINS).for_each(|_| std::hint::spin_loop()),
+            }
+        }
+        false
+    }
+
+    /// Does it when it is its turn, unless the place is dropped before.
+    pub(super) fn later(&'static self, work: Work<S>) -> Place {
+        let ticket = Arc::<Ticket>::default();
+        self.in_line.fetch_add(1, Ordering::AcqRel);
+        unpoisoned(&self.line).push_back(Waiting {
+            work,
+            ticket: ticket.clone(),
+        });
+        self.comes.notify_one();
+        self.thread.get_or_init(|| {
+            let thread = std::thread::Builder::new().name("ferrolock-store".to_owned());
+            if let Err(error) = thread.spawn(|| self.serve()) {
+                tracing::error!(%error, "no thread for a store that is busy: calls to it will not be answered");
+            }
+        });
+        Place(ticket)
+    }
+
+    fn serve(&'static self) {
+        loop {
+            let mut line = unpoisoned(&self.line);
+            while line.is_empty() {
+                line = self
+                    .comes
+                    .wait(line)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+            }
+            drop(line);
+            while flock(&self.waits, FlockOperation::LockExclusive).is_err() {
+                std::thread::yield_now();
+            }
+            let then = self.serve_line();
+            let _ = flock(&self.waits, FlockOperation::Unlock);
+            then.into_iter().for_each(|then| then());
+        }
+    }
+
+    fn serve_line(&self) -> Vec<Then> {
+        let (mut state, mut then) = (unpoisoned(&self.state), Vec::new());
+        while let Some(waiting) = { unpoisoned(&self.line).pop_front() } {
+            if waiting.ticket.decide(BEGUN) {
+                then.push((waiting.work)(&mut state));
+            }
+            self.in_line.fetch_sub(1, Ordering::AcqRel);
+        }
+        then
+    }
+
+    /// A look at what only this process changes; needs no turn.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&S) -> R) -> R {
+        look(&unpoisoned(&self.state))
+    }
+
+    /// Who is inside while somebody waits here, as the system tells it.
+    pub(super) fn holder(&self) -> Option<u32> {
+        let inode = self.ours.metadata().ok()?.ino();
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        holder_in(&locks, inode)
+    }
+
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.in_line.load(Ordering::Acquire) > 0
+    }
+}
+
+impl<S> fmt::Debug for Turn<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Turn")
+    }
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234.
+fn holder_in(locks: &str, inode: u64) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", process, file, ..] = words.as_slice() else {
+            return None;
+        };
+        let number: u64 = file.rsplit(':').next()?.parse().ok()?;
+        let process = process.parse().ok().filter(|process| *process > 0)?;
+        (number == inode).then_some(process)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells_who_is_inside() {
+        let locks = "1: POSIX  ADVISORY  READ  7 fe:00:99 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 41 fe:00:12 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 43 fe:00:12 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ  44 fe:00:13 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 0 fe:00:14 0 EOF\n";
+
+        assert_eq!(holder_in(locks, 12), Some(41));
+        assert_eq!(holder_in(locks, 13), None);
+        assert_eq!(holder_in(locks, 14), None);
+    }
+}

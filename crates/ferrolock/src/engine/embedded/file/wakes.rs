@@ -1,0 +1,177 @@
+//! Messages between the processes of a store.
+//!
+//! Each process that waits has a datagram socket beside its session's file, and a thread that reads it. Whoever publishes
+//! sends one datagram to each process that listens, when its change is committed. A datagram may be lost, to a full socket or to
+//! a process that was killed in between: whoever waits looks again by itself after a while.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::session::socket_name;
+use crate::engine::{Ear, Failure, Signal};
+
+/// Longer than a channel, which is a name with little around it, and a payload.
+const LETTER_MAX: usize = 4096;
+
+/// The longest path that an address of a socket holds.
+const PATH_MAX: usize = 100;
+
+/// The socket at which a process is woken.
+pub(super) type Socket = Arc<UnixDatagram>;
+
+/// What is to be said when a change is committed and the turn is over.
+#[derive(Default)]
+pub(super) struct Mail {
+    /// To ears of this process.
+    pub(super) near: Vec<(Arc<dyn Ear>, Signal)>,
+    /// To other processes: the session, and the letter.
+    pub(super) far: Vec<(String, Letter)>,
+}
+
+/// A message on its way to another process: the length of the channel's name, the name, the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Letter(Vec<u8>);
+
+impl Letter {
+    pub(super) fn new(channel: &[u8], payload: &[u8]) -> Self {
+        let length = u16::try_from(channel.len()).unwrap_or(u16::MAX);
+        Self([&length.to_be_bytes(), channel, payload].concat())
+    }
+
+    /// The channel and the payload.
+    fn read(letter: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = letter.split_first_chunk()?;
+        rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+    }
+}
+
+/// The sockets of a store.
+#[derive(Debug)]
+pub(super) struct Post {
+    folder: PathBuf,
+    /// Open while the process lives: a way to the folder that is short enough for the address of a socket.
+    way: std::fs::File,
+    sends: UnixDatagram,
+}
+
+impl Post {
+    pub(super) fn open(folder: PathBuf) -> Result<Self, Failure> {
+        let told = |error: io::Error| super::folder::io_trouble("the store's sockets", &error);
+        let sends = UnixDatagram::unbound().map_err(told)?;
+        sends.set_nonblocking(true).map_err(told)?;
+        Ok(Self {
+            way: std::fs::File::open(&folder).map_err(told)?,
+            folder,
+            sends,
+        })
+    }
+
+    /// Sends everything; gives those who cannot hear any more.
+    pub(super) fn deliver(&self, mail: Mail) -> Vec<String> {
+        let mut deaf = Vec::new();
+        for (session, letter) in mail.far {
+            let sent = self.sends.send_to(&letter.0, self.address(&session));
+            if sent.is_err_and(|error| is_gone(&error)) {
+                deaf.push(session);
+            }
+        }
+        for (ear, signal) in mail.near {
+            ear.hear(signal);
+        }
+        deaf
+    }
+
+    /// Has a thread hear what is sent to that session, as long as it is not ended.
+    pub(super) fn listen(
+        &self,
+        session: &str,
+        hears: impl Fn(&[u8], &[u8]) + Send + 'static,
+    ) -> io::Result<Socket> {
+        let socket = Arc::new(UnixDatagram::bind(self.address(session))?);
+        let theirs = socket.clone();
+        let thread = std::thread::Builder::new().name("ferrolock-wakes".to_owned());
+        thread.spawn(move || {
+            let mut letter = [0; LETTER_MAX];
+            loop {
+                let got = match theirs.recv(&mut letter) {
+                    // Nobody sends nothing: the socket was ended.
+                    Ok(0) => return,
+                    Ok(length) => letter.get(..length),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => {
+                        tracing::warn!(%error, "no more messages from other processes: waiting falls back to polling");
+                        return;
+                    }
+                };
+                if let Some((channel, payload)) = got.and_then(Letter::read) {
+                    hears(channel, payload);
+                }
+            }
+        })?;
+        Ok(socket)
+    }
+
+    /// Where a session's socket is, in few enough bytes.
+    fn address(&self, session: &str) -> PathBuf {
+        let name = socket_name(session);
+        let path = self.folder.join(&name);
+        if path.as_os_str().as_bytes().len() <= PATH_MAX {
+            return path;
+        }
+        Path::new(&format!("/proc/self/fd/{}", self.way.as_raw_fd())).join(name)
+    }
+}
+
+/// Whether there is nobody, and never again will be, at that address.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_read_as_it_was_written() {
+        let letter = Letter::new(b"channel", b"payload");
+
+        assert_eq!(
+            Letter::read(&letter.0),
+            Some((&b"channel"[..], &b"payload"[..]))
+        );
+        assert_eq!(Letter::read(b"\0"), None);
+        assert_eq!(Letter::read(b"\0\x05abc"), None);
+    }
+
+    #[test]
+    fn a_long_path_is_no_hindrance() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("x".repeat(200));
+        std::fs::create_dir(&deep).unwrap();
+        let post = Post::open(deep).unwrap();
+        let (heard, hears) = std::sync::mpsc::channel();
+
+        let _socket = post
+            .listen("me", move |channel, payload| {
+                heard.send((channel.to_vec(), payload.to_vec())).unwrap();
+            })
+            .unwrap();
+        let deaf = post.deliver(Mail {
+            near: Vec::new(),
+            far: vec![
+                ("me".to_owned(), Letter::new(b"c", b"0")),
+                ("nobody".to_owned(), Letter::new(b"c", b"0")),
+            ],
+        });
+
+        assert_eq!(hears.recv().unwrap(), (b"c".to_vec(), b"0".to_vec()));
+        assert_eq!(deaf, ["nobody"]);
+    }
+}
