@@ -1,16 +1,7 @@
-//! What a lock costs, beside what it could cost: `cargo xtask bench lock [--json] [--server valkey]`.
+//! What a lock costs, beside what it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded` without.
 //!
 //! Everything that is compared is measured in the same run, in turns: this machine's speed changes from minute to
 //! minute, the ratio of two things measured within a second does not.
-//!
-//! | file | the row it measures |
-//! |---|---|
-//! | [`commands`] | commands per pair |
-//! | [`server_cpu`], [`redisson`] | what a pair costs the server, beside Redisson's flow |
-//! | [`pair`] | how long a pair takes, beside two PINGs |
-//! | [`throughput`], [`bare`] | pairs per second, beside ready-made bytes |
-//! | [`handover`] | from a release in one process to running in another |
-//! | [`renewal`] | what ten thousand held locks cost |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,37 +13,23 @@
     reason = "a program that measures real time and ends at the first surprise"
 )]
 
-mod bare;
-mod commands;
-mod handover;
-mod pair;
-mod redisson;
+mod embedded;
+mod lock;
 mod reference;
-mod renewal;
 mod report;
 mod rounds;
-mod server_cpu;
-mod throughput;
 
 use crate::report::{Report, Row};
 use testkit::{Kind, Server, process};
 
-const USAGE: &str = "usage: bench lock [--json] [--server redis|valkey] [--only ROW,ROW...]
-rows: commands, server-cpu, pair, throughput, handover, renewal";
+const USAGE: &str =
+    "usage: bench lock|embedded [--json] [--server redis|valkey] [--only ROW,ROW...]";
 
 /// A row's short name, and what measures it.
 type Measure = (&'static str, fn(&Server) -> Vec<Row>);
 
-const MEASURES: [Measure; 6] = [
-    ("commands", commands::measure),
-    ("server-cpu", server_cpu::measure),
-    ("pair", pair::measure),
-    ("throughput", throughput::measure),
-    ("handover", handover::measure),
-    ("renewal", renewal::measure),
-];
-
 struct Wishes {
+    measures: &'static [Measure],
     json: bool,
     kind: Kind,
     only: Option<Vec<String>>,
@@ -60,16 +37,28 @@ struct Wishes {
 
 fn main() {
     if let Some(role) = process::role() {
-        return handover::help(&role);
+        return match role.name() {
+            "pairs" => embedded::rate::help(&role),
+            _ => lock::handover::help(&role),
+        };
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some(wishes) = read(&args) else {
+        let rows = |measures: &[Measure]| {
+            measures
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         eprintln!("{USAGE}");
+        eprintln!("rows of lock: {}", rows(&lock::MEASURES));
+        eprintln!("rows of embedded: {}", rows(&embedded::MEASURES));
         std::process::exit(2);
     };
     let server = Server::start(wishes.kind);
     let mut report = Report::new(&server);
-    for (name, measure) in MEASURES {
+    for (name, measure) in wishes.measures {
         if wishes
             .only
             .as_ref()
@@ -90,10 +79,13 @@ fn main() {
 /// `None`: not to be understood.
 fn read(args: &[String]) -> Option<Wishes> {
     let mut args = args.iter().map(String::as_str);
-    if args.next() != Some("lock") {
-        return None;
-    }
+    let measures = match args.next()? {
+        "lock" => lock::MEASURES.as_slice(),
+        "embedded" => embedded::MEASURES.as_slice(),
+        _ => return None,
+    };
     let mut wishes = Wishes {
+        measures,
         json: false,
         kind: Kind::Redis,
         only: None,

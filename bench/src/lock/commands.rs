@@ -1,6 +1,6 @@
 //! How many commands a client sends for an uncontended pair.
 
-use crate::redisson::Replay;
+use super::redisson::Replay;
 use crate::reference::{connect, one_thread};
 use crate::report::{Must, Row};
 use ferrolock::Client;

@@ -1,7 +1,7 @@
 //! How long one uncontended pair takes, beside two PINGs, in one task; and how long its two script calls would take
 //! without a library, which no library can get below.
 
-use crate::bare;
+use super::bare;
 use crate::reference::{connect, one_thread, two_threads};
 use crate::report::{Must, Row};
 use crate::rounds::{Turns, median, micros_since, now};
@@ -74,7 +74,8 @@ async fn turns(
     [ours, bare]
 }
 
-async fn pairs(lock: &Lock) -> f64 {
+/// The p50 of some pairs, in microseconds.
+pub(crate) async fn pairs(lock: &Lock) -> f64 {
     let mut took = Vec::with_capacity(PER_ROUND);
     for _ in 0..PER_ROUND {
         let begun = now();

@@ -1,11 +1,11 @@
 //! Pairs per second of many tasks over one connection, beside ready-made bytes; and the processor time of both ends,
 //! which says what bounds them whatever else the machine is doing.
 
-use crate::bare::{self, Bare};
+use super::bare::{self, Bare};
+use super::server_cpu;
 use crate::reference::{connect, one_thread, two_threads};
 use crate::report::{Must, Row};
 use crate::rounds::{Turns, micros_since, now, own_cpu};
-use crate::server_cpu;
 use ferrolock::{Client, Lock};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;

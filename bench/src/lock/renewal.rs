@@ -1,9 +1,9 @@
 //! What many held locks cost while nothing happens but their renewal.
 
+use super::server_cpu::cpu;
 use crate::reference::two_threads;
 use crate::report::{Must, Row};
 use crate::rounds::now;
-use crate::server_cpu::cpu;
 use ferrolock::{Client, Guard};
 use std::fs;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What a pair costs the server, beside Redisson's flow: processor time, with 64 pairs in flight.
 
-use crate::redisson::Replay;
+use super::redisson::Replay;
 use crate::reference::{connect, one_thread};
 use crate::report::{Must, Row};
 use crate::rounds::Turns;

@@ -4,12 +4,13 @@
 //! other writes down the time when it has the lock. Then it is the holder. While a waiter settles, the PINGs are
 //! measured: the server is as awake for the one as for the other.
 
-use crate::bare;
+use super::bare;
 use crate::reference::{connect, one_thread, pings};
 use crate::report::{Must, Row};
 use crate::rounds::{Turns, median, now};
 use ferrolock::{Client, Guard, Lock};
 use redis::aio::MultiplexedConnection;
+use std::time::Duration;
 use testkit::process::{Child, Role};
 use testkit::{Address, Connection, LIMIT, Server};
 use tokio::task::JoinHandle;
@@ -73,23 +74,10 @@ fn split(words: &str) -> Vec<&str> {
 }
 
 async fn turns(server: &Server) -> Turns {
-    let client = Client::connect(server.url()).await.unwrap();
-    let mut pair = Pair {
-        lock: client.lock(NAME),
-        connection: connect(server).await,
-        peer: Child::again("handover", &[&server.url()]),
-        pings: Vec::new(),
-        took: Vec::new(),
-    };
-    let mut guard = pair.lock.lock().await.unwrap();
+    let mut pair = Pair::at(&server.url(), Some(connect(server).await)).await;
     let mut turns = Turns::default();
     for round in 0..=ROUNDS {
-        for _ in 0..PER_ROUND / 2 {
-            guard = pair.there_and_back(guard).await;
-        }
-        let (took, pings) = (median(&pair.took), median(&pair.pings));
-        pair.took.clear();
-        pair.pings.clear();
+        let (took, pings) = pair.round().await;
         // The first round warms up.
         if round > 0 {
             turns.push(took, pings);
@@ -99,15 +87,46 @@ async fn turns(server: &Server) -> Turns {
 }
 
 /// The two processes, and what was measured in a round, in microseconds.
-struct Pair {
+pub(crate) struct Pair {
     lock: Lock,
-    connection: MultiplexedConnection,
+    guard: Option<Guard>,
+    /// Over which PINGs are measured while a waiter settles.
+    connection: Option<MultiplexedConnection>,
     peer: Child,
     pings: Vec<f64>,
     took: Vec<f64>,
 }
 
 impl Pair {
+    /// Two processes at that address.
+    pub(crate) async fn at(url: &str, connection: Option<MultiplexedConnection>) -> Self {
+        let lock = Client::connect(url).await.unwrap().lock(NAME);
+        Self {
+            guard: Some(lock.lock().await.unwrap()),
+            lock,
+            connection,
+            peer: Child::again("handover", &[url]),
+            pings: Vec::new(),
+            took: Vec::new(),
+        }
+    }
+
+    /// The p50 of the hand-overs of a round, and of the PINGs meanwhile (0: there were none).
+    pub(crate) async fn round(&mut self) -> (f64, f64) {
+        self.took.clear();
+        self.pings.clear();
+        for _ in 0..PER_ROUND / 2 {
+            let guard = self.guard.take().unwrap();
+            self.guard = Some(self.there_and_back(guard).await);
+        }
+        let pings = if self.pings.is_empty() {
+            0.0
+        } else {
+            median(&self.pings)
+        };
+        (median(&self.took), pings)
+    }
+
     /// One hand-over to the peer and one back.
     async fn there_and_back(&mut self, guard: Guard) -> Guard {
         self.peer.say("wait");
@@ -128,7 +147,10 @@ impl Pair {
     }
 
     async fn settle(&mut self) {
-        settle(&mut self.connection, &mut self.pings).await;
+        match &mut self.connection {
+            Some(connection) => settle(connection, &mut self.pings).await,
+            None => tokio::time::sleep(Duration::from_nanos(SETTLED)).await,
+        }
     }
 }
 

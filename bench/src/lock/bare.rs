@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use testkit::Server;
 
-const ACQUIRE: &str = include_str!("../../crates/ferrolock/src/protocol/lock/acquire.lua");
-const RELEASE: &str = include_str!("../../crates/ferrolock/src/protocol/lock/release.lua");
+const ACQUIRE: &str = include_str!("../../../crates/ferrolock/src/protocol/lock/acquire.lua");
+const RELEASE: &str = include_str!("../../../crates/ferrolock/src/protocol/lock/release.lua");
 /// As long as the ids that the library makes.
 const CLIENT_ID: &str = "5f2c31b5-93a1-8c11-9bdc-0c6f2b3a7d10";
 const LEASE_MS: &str = "30000";

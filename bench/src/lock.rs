@@ -1,0 +1,31 @@
+//! The reentrant lock on a server.
+//!
+//! | file | the row it measures |
+//! |---|---|
+//! | [`commands`] | commands per pair |
+//! | [`server_cpu`], [`redisson`] | what a pair costs the server, beside Redisson's flow |
+//! | [`pair`] | how long a pair takes, beside two PINGs |
+//! | [`throughput`], [`bare`] | pairs per second, beside ready-made bytes |
+//! | [`handover`] | from a release in one process to running in another |
+//! | [`renewal`] | what ten thousand held locks cost |
+
+mod bare;
+mod commands;
+pub(crate) mod handover;
+mod pair;
+mod redisson;
+mod renewal;
+mod server_cpu;
+mod throughput;
+
+pub(crate) use self::pair::pairs;
+use crate::Measure;
+
+pub(crate) const MEASURES: [Measure; 6] = [
+    ("commands", commands::measure),
+    ("server-cpu", server_cpu::measure),
+    ("pair", pair::measure),
+    ("throughput", throughput::measure),
+    ("handover", handover::measure),
+    ("renewal", renewal::measure),
+];
