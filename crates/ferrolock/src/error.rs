@@ -23,7 +23,7 @@ pub enum ErrorKind {
     WouldDeadlock,
     /// No answer within the limit. Whether the call ran is taken care of: try later, or go on without.
     Unreachable,
-    /// The server said no: a right, a type, its memory. Call the operator.
+    /// The server or the disk said no: a right, a type, its memory. Call the operator.
     Refused,
     /// `shutdown` was called, or the runtime of the client has ended.
     Closed,
@@ -52,7 +52,7 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             LostReason::Expired => "no renewal was confirmed before its deadline",
             LostReason::TakenOver => "somebody else has it",
-            LostReason::Removed => "it was removed from the server before its lease was over",
+            LostReason::Removed => "it was removed before its lease was over",
             LostReason::MaxHold => "the limit set with max_hold is reached",
             LostReason::ShutDown => "the client was shut down",
         })
@@ -181,6 +181,11 @@ impl Error {
     ///
     /// `NOPERM` for every right that is missing, also where a server says `ERR`. Ours are `VERSION` (the server is too
     /// old) and `TLS`.
+    ///
+    /// A store (`file:`) says `OOM` and `NOPERM` too, and besides: `FOREIGN` (a directory that is no store, or one of
+    /// programs built otherwise), `CORRUPT`, `REMOVED` (under our hands: connect again), `INUSE` (begun before this
+    /// machine was started, and still used), `NAMESPACE` (of another time namespace), `NETWORKFS`, `FORKED` (by a process
+    /// that has it open), `BROKEN` (start the process again), and the system's `ENOSPC`, `EROFS`, `EACCES`, `ENOENT`, `EIO`.
     pub fn code(&self) -> Option<&str> {
         match &self.inner.cause {
             Cause::Refused { code, .. } => Some(code),
@@ -267,7 +272,7 @@ impl fmt::Display for Error {
             Cause::Refused { code, message } => {
                 write!(
                     f,
-                    "{}refused by the server: {code} {message}",
+                    "{}refused: {code} {message}",
                     if named { "was " } else { "" }
                 )
             }

@@ -1,4 +1,4 @@
-//! Distributed locks on Redis or Valkey, or inside one process; shared with Redisson (Java) where it uses them.
+//! Distributed locks on Redis or Valkey, in a directory, or inside one process; shared with Redisson (Java) on a server.
 //!
 //! ```
 //! use ferrolock::Client;
@@ -13,6 +13,9 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! With no server at hand, the processes of one machine share locks in a directory: `file:PATH`. What a process held
+//! there is free as soon as it has ended.
 //!
 //! A [`Client`] connects and hands out locks. A [`Lock`] is a handle to a name: it takes nothing until asked. A
 //! [`Guard`] is one hold: given back when dropped, or by [`unlock`](Guard::unlock) when one wants to know.
@@ -106,7 +109,7 @@
 //! | feature | default | brings |
 //! |---|---|---|
 //! | `redis` | yes | `redis://`, `unix:` |
-//! | `embedded` | yes | `memory:`; builds Lua, which needs a C compiler |
+//! | `embedded` | yes | `memory:`, on Linux `file:`; builds Lua and LMDB, which needs a C compiler |
 //! | `tls` | no | `rediss://` |
 //! | `metrics` | no | counters and histograms through the `metrics` crate |
 //!
