@@ -27,7 +27,7 @@ use tokio::sync::{Mutex, oneshot};
 pub(crate) use self::address::Place;
 use self::environment::Environment;
 use self::store::Store;
-use super::memory::{next_poll, shut_down};
+use super::memory::shut_down;
 use crate::engine::calling::Boxes;
 use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
 use crate::protocol::script::{Call, Value};
@@ -116,7 +116,8 @@ impl User {
         if !is_known && reply.is_ok() {
             self.is_known.store(true, Ordering::Relaxed);
         }
-        next_poll().await;
+        // A call that is answered at once must not keep other tasks from running.
+        tokio::task::consume_budget().await;
         reply
     }
 
@@ -140,7 +141,6 @@ impl User {
             .await?;
         let end = move |store: &mut Store| store.listen_no_more(channel.as_bytes(), listener);
         let subscription = Subscription::new(move || environment.post(end));
-        next_poll().await;
         Ok(subscription)
     }
 

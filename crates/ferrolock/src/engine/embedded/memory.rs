@@ -228,7 +228,7 @@ fn end_on_drop(space: &Arc<Space>, channel: Arc<str>, listener: ListenerId) -> S
 }
 
 /// Pending once: the point at which a call can be dropped between its run and its reply.
-pub(super) async fn next_poll() {
+async fn next_poll() {
     let mut polled = false;
     poll_fn(|context| {
         if polled {

@@ -11,15 +11,14 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::engine::unpoisoned;
+use crate::engine::{Clock, unpoisoned};
 
-/// How often a turn is asked for before somebody waits for it; others mostly need some 10 µs.
-const TRIES: usize = 40;
-/// Between two tries.
-const SPINS: usize = 40;
+/// How long a turn is asked for before the thread that waits is: others mostly need some 10 µs.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// What is done in a turn, and what follows when the turn is over.
 pub(super) type Work<S> = Box<dyn FnOnce(&mut S) -> Then + Send>;
@@ -106,13 +105,18 @@ impl<S: Send> Turn<S> {
     }
 
     fn taken(&self) -> bool {
-        for _ in 0..TRIES {
-            match flock(&self.ours, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return true,
-                Err(_) => (0..SPINS).for_each(|_| std::hint::spin_loop()),
+        let mut begun = None;
+        loop {
+            if flock(&self.ours, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return true;
             }
+            let now = Clock::Boot.now();
+            if now.since(*begun.get_or_insert(now)) >= PATIENCE {
+                return false;
+            }
+            // Whoever is inside may be waiting for this very processor.
+            std::thread::yield_now();
         }
-        false
     }
 
     /// Does it when it is its turn, unless the place is dropped before.
