@@ -102,6 +102,12 @@ impl Server {
             .collect()
     }
 
+    /// Whether anybody here hears a message.
+    #[cfg(target_os = "linux")]
+    pub(super) fn has_ears(&self, message: &Message) -> bool {
+        self.channels.count(&message.channel) > 0
+    }
+
     /// A message, for each ear here that is to hear it.
     pub(super) fn mail_of(
         &self,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::channels::ListenerId;
 use super::super::keyspace::{Data, Hash, Millis};
 use super::super::lua::Interpreter;
-use super::super::server::Server;
+use super::super::server::{Message, Server};
 use super::folder::Folder;
 use super::map::{Change, Map, full};
 use super::refused;
@@ -182,14 +182,9 @@ impl Store {
         let grows = write_back(&self.server, &mut change)?;
         purge(&mut change, now)?;
         // A script that was refused half-way has written what it had written, as on a server.
-        let outbox = self.server.take_outbox();
-        let own = self.session.as_ref().map(|open| open.session.name.as_str());
-        for message in &outbox {
+        for message in &self.server.take_outbox() {
             after.mail.near.extend(self.server.mail_of(message));
-            for (session, _) in far_ears(&change, &message.channel, own)? {
-                let letter = Letter::new(&message.channel, &message.payload);
-                after.mail.far.push((session, letter));
-            }
+            self.write_to_others(&change, message, after)?;
         }
         if grows && self.map.is_full() {
             after.mail = Mail::default();
@@ -214,10 +209,9 @@ impl Store {
                 rows::load(&mut self.server.keys, key, row).map_err(|_| garbled(key))?;
             }
         }
-        let own = self.session.as_ref().map(|open| open.session.name.as_str());
         let mut far = Vec::new();
         for key in keys() {
-            let ears = far_ears(change, key, own)?;
+            let ears = far_ears(change, key, self.own_session())?;
             far.push((key.to_vec(), ears.iter().map(|(_, count)| count).sum()));
         }
         self.server.set_far(far);
@@ -267,6 +261,13 @@ impl Store {
         };
         self.load(change, micros, &both)?;
         self.interpreter.run(&mut self.server, &release)?;
+        for message in &self.server.take_outbox() {
+            // Our own ears hear of it by post too: whoever makes this call may hold what they need.
+            let ours = self.own_session().filter(|_| self.server.has_ears(message));
+            let letter = ours.map(|own| (own.to_owned(), Letter::of(message)));
+            after.mail.far.extend(letter);
+            self.write_to_others(change, message, after)?;
+        }
         let now = self.server.now();
         self.others.bury(change, &session, now)?;
         tracing::info!(
@@ -275,6 +276,18 @@ impl Store {
             "the process that held the lock has ended: the lock is free"
         );
         Ok(Some(session))
+    }
+
+    fn write_to_others(
+        &self,
+        change: &Change,
+        message: &Message,
+        after: &mut Aftermath,
+    ) -> Result<(), Failure> {
+        for (session, _) in far_ears(change, &message.channel, self.own_session())? {
+            after.mail.far.push((session, Letter::of(message)));
+        }
+        Ok(())
     }
 
     /// The field of whoever holds a lock, if there is one holder and nothing else.

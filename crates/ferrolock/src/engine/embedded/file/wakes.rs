@@ -11,6 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::super::server::Message;
 use super::session::socket_name;
 use crate::engine::{Ear, Failure, Signal};
 
@@ -37,9 +38,10 @@ pub(super) struct Mail {
 pub(super) struct Letter(Vec<u8>);
 
 impl Letter {
-    pub(super) fn new(channel: &[u8], payload: &[u8]) -> Self {
+    pub(super) fn of(message: &Message) -> Self {
+        let (channel, payload) = (&message.channel, &message.payload);
         let length = u16::try_from(channel.len()).unwrap_or(u16::MAX);
-        Self([&length.to_be_bytes(), channel, payload].concat())
+        Self([&length.to_be_bytes(), channel.as_slice(), payload].concat())
     }
 
     /// The channel and the payload.
@@ -138,9 +140,16 @@ fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    fn letter(channel: &[u8], payload: &[u8]) -> Letter {
+        Letter::of(&Message {
+            channel: channel.to_vec(),
+            payload: payload.to_vec(),
+        })
+    }
+
     #[test]
     fn a_letter_is_read_as_it_was_written() {
-        let letter = Letter::new(b"channel", b"payload");
+        let letter = letter(b"channel", b"payload");
 
         assert_eq!(
             Letter::read(&letter.0),
@@ -166,8 +175,8 @@ mod tests {
         let deaf = post.deliver(Mail {
             near: Vec::new(),
             far: vec![
-                ("me".to_owned(), Letter::new(b"c", b"0")),
-                ("nobody".to_owned(), Letter::new(b"c", b"0")),
+                ("me".to_owned(), letter(b"c", b"0")),
+                ("nobody".to_owned(), letter(b"c", b"0")),
             ],
         });
 
