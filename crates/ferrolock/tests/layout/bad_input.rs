@@ -254,7 +254,8 @@ fn a_bad_address_is_invalid_and_shows_no_password() {
         "unix:",
         "memory:a b",
         "memory:a\n",
-        "file:/tmp/x",
+        "file:",
+        "file://host/x",
     ];
     runtime().block_on(async {
         for url in urls {
@@ -274,7 +275,7 @@ fn a_bad_address_is_invalid_and_shows_no_password() {
 
 #[test]
 fn an_address_of_no_known_kind_is_told_which_kinds_there_are() {
-    for url in ["", "memory", "localhost", "localhost:6379", "file:/tmp/x"] {
+    for url in ["", "memory", "localhost", "localhost:6379", "files:/x"] {
         let text = Client::builder()
             .url(url)
             .connect_lazy()
