@@ -1,0 +1,101 @@
+//! Where the locks are.
+
+use std::env::{self, VarError};
+
+use crate::exit::Failure;
+use crate::store;
+
+/// The variable that is asked after `--url`.
+pub(crate) const VARIABLE: &str = "FERROLOCK_URL";
+
+/// What was said about where the locks are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// By `--url` or the variable.
+    Given(String),
+    /// Nothing: the user's own store.
+    Default(String),
+}
+
+impl Address {
+    /// From `--url`, else the variable, else the user's own store.
+    pub(crate) fn choose(url: Option<String>) -> Result<Self, Failure> {
+        let given = match (url, env::var(VARIABLE)) {
+            (Some(url), _) => Some(url),
+            (None, Ok(url)) => Some(url).filter(|url| !url.is_empty()),
+            (None, Err(VarError::NotPresent)) => None,
+            (None, Err(VarError::NotUnicode(_))) => {
+                return Err(Failure::usage(format!(
+                    "{VARIABLE} is not UTF-8: mend it, or give --url"
+                )));
+            }
+        };
+        match given {
+            Some(url) => Ok(Self::Given(url)),
+            None => store::default_address().map(Self::Default),
+        }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        match self {
+            Self::Given(url) | Self::Default(url) => url,
+        }
+    }
+
+    /// The address without credentials.
+    pub(crate) fn shown(&self) -> String {
+        without_credentials(self.url())
+    }
+
+    /// What went wrong with it, and what to do.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        match self {
+            Self::Given(_) => failure,
+            Self::Default(_) => store::remedy(failure),
+        }
+    }
+}
+
+/// A server's address may have them before an `@` and in its query; other addresses have none.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    if matches!(scheme.to_ascii_lowercase().as_str(), "memory" | "file") {
+        return url.to_owned();
+    }
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = match (place.strip_prefix("//"), scheme.contains("unix")) {
+        (Some(network), false) => {
+            let (_, server) = network.rsplit_once('@').unwrap_or(("", network));
+            format!("//{server}")
+        }
+        _ => place.to_owned(),
+    };
+    let database = query.split('&').find(|pair| pair.starts_with("db="));
+    match database {
+        Some(database) => format!("{scheme}:{place}?{database}"),
+        None => format!("{scheme}:{place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_credentials_are_shown() {
+        let cases = [
+            ("redis://ann:secret@host:6379/2", "redis://host:6379/2"),
+            ("rediss://:secret@host", "rediss://host"),
+            ("redis://host/1?pass=secret&user=ann", "redis://host/1"),
+            (
+                "unix:/run/redis@1?db=2&pass=secret",
+                "unix:/run/redis@1?db=2",
+            ),
+            ("file:/a@b/c", "file:/a@b/c"),
+            ("memory:x", "memory:x"),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The command line: its words, and the way to each subcommand.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::commands::{completions, man, run};
+use crate::exit::USAGE;
+use crate::report;
+
+/// Runs commands under a lock: one at a time, on this machine or across machines
+#[derive(Debug, Parser)]
+#[command(name = "ferrolock", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true, propagate_version = true)]
+pub(crate) struct Cli {
+    /// Logs what happens to the error output; twice or three times for more
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    verbose: u8,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::RunArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ferrolock run nightly -- ./report.sh          one report at a time on this machine
+  ferrolock run --try nightly -- ./report.sh    not at all if one is running
+  ferrolock run --url redis://db nightly -- ./report.sh
+                                                one at a time on all machines that use that server
+  ferrolock run --help                          all options, exit codes and more examples";
+
+/// Reads the arguments and does what they say.
+pub(crate) fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return tell(&error),
+    };
+    log(cli.verbose);
+    match cli.command {
+        Command::Run(args) => run::cmd_run(args),
+        Command::Completions(args) => completions::cmd_completions(&args),
+        Command::Man(args) => man::cmd_man(&args),
+    }
+}
+
+/// The description of all arguments, for what is made of it.
+pub(crate) fn description() -> clap::Command {
+    Cli::command()
+}
+
+/// Help goes to the output as it is; a mistake is one line that says what to do.
+fn tell(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    report::complain(&one_line(&text));
+    ExitCode::from(USAGE)
+}
+
+/// The paragraph that says what is wrong, and where to read on.
+fn one_line(text: &str) -> String {
+    let mistake = text.split("\n\n").next().unwrap_or_default();
+    let mistake = mistake.trim_start_matches("error: ");
+    let words: Vec<&str> = mistake.split_whitespace().collect();
+    if words.first() == Some(&"Runs") {
+        return "no subcommand is given; see 'ferrolock --help'".to_owned();
+    }
+    let topic = if text.contains("ferrolock run") {
+        " run"
+    } else {
+        ""
+    };
+    format!("{}; see 'ferrolock{topic} --help'", words.join(" "))
+}
+
+fn log(verbose: u8) {
+    let level = match verbose {
+        0 => return,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_is_sound() {
+        description().debug_assert();
+    }
+
+    #[test]
+    fn a_mistake_is_told_in_one_line() {
+        let cases = [
+            (
+                vec![
+                    "ferrolock",
+                    "run",
+                    "x",
+                    "--lease",
+                    "5 parsecs",
+                    "--",
+                    "true",
+                ],
+                "5 parsecs",
+            ),
+            (vec!["ferrolock", "run", "--", "true"], "NAME"),
+            (vec!["ferrolock", "run", "x"], "COMMAND"),
+            (
+                vec![
+                    "ferrolock",
+                    "run",
+                    "x",
+                    "--try",
+                    "--wait",
+                    "1s",
+                    "--",
+                    "true",
+                ],
+                "--wait",
+            ),
+            (vec!["ferrolock"], "--help"),
+            (vec!["ferrolock", "ran"], "ran"),
+        ];
+        for (words, part) in cases {
+            let error = Cli::try_parse_from(words).unwrap_err();
+
+            let line = one_line(&error.to_string());
+
+            assert!(!line.contains('\n') && line.contains(part), "{line}");
+            assert!(line.contains("--help"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `ferrolock run`: takes the lock, runs the command, releases.
+
+mod judge;
+mod supervise;
+mod terms;
+mod waiting;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ferrolock::{Client, Guard, Lock};
+
+use self::supervise::Supervisor;
+use self::terms::Terms;
+use self::waiting::{Obtained, Wait};
+use crate::address::Address;
+use crate::exit::{self, Failure};
+use crate::process::signals::{self, Signals};
+use crate::program;
+use crate::report::{Event, Report, Style};
+
+/// Runs a command while holding a lock
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE, after_help = "See 'ferrolock run --help' for exit codes and examples.")]
+pub(crate) struct RunArgs {
+    /// The lock's name: whoever uses the same name at the same address takes turns
+    name: String,
+
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+
+    /// Where the locks are: file:PATH, redis://HOST, rediss://HOST or unix:PATH
+    ///
+    /// Without it the variable FERROLOCK_URL is used (it does not show a password in the list of processes), and without
+    /// that a store of the user's own on this machine.
+    #[arg(long)]
+    url: Option<String>,
+
+    /// Does not wait for a lock that is busy: exits with 75
+    #[arg(long = "try", conflicts_with = "wait")]
+    does_try: bool,
+
+    /// Waits at most so long for a lock that is busy, then exits with 75; without it, as long as it takes
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+
+    /// How soon others may take over after a crash; renewed while the command runs
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    lease: Duration,
+
+    /// The longest time the command may run: TERM, then KILL, and exit code 76
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_hold: Option<Duration>,
+
+    /// Keeps the name taken so long after a success, against machines whose clocks are late
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    hold_after: Option<Duration>,
+
+    /// What happens to the command when the lock is lost
+    #[arg(long, value_enum, default_value_t = OnLost::Term)]
+    on_lost: OnLost,
+
+    /// The time between TERM and KILL [default: 10s, or a third of the lease if that is shorter]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    grace: Option<Duration>,
+
+    /// The exit code for a lock that is busy
+    #[arg(long, value_name = "N", default_value_t = exit::BUSY)]
+    conflict_exit_code: u8,
+
+    /// What those who wait are shown as the holder [default: the command's name]
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+
+    /// Says nothing but what went wrong; a busy lock is told by the exit code only
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+
+    /// Writes every event to the error output, as one line of JSON each
+    #[arg(long)]
+    json: bool,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnLost {
+    /// It gets TERM, and after the grace KILL
+    Term,
+    /// It gets KILL when it would get TERM
+    Kill,
+    /// It goes on; only the exit code tells
+    Warn,
+}
+
+const MORE: &str = "\
+The command gets a process group of its own, the terminal, and every signal that ferrolock gets. When
+the lock cannot be renewed, the command gets TERM the grace before the deadline and its whole group KILL at the
+deadline, which lies before the end of the lease. When the lock was removed or taken over, it gets TERM at once
+and KILL after the grace. If ferrolock itself is killed or stopped, a second process of ours kills the group.
+The lock is released when the command ends: what it leaves running in the background has no lock.
+
+Durations are like 500ms, 90s, 5m, '1h 30m'. The lease is at least 1s, the grace at most half of it.
+
+Environment of the command:
+  FERROLOCK_NAME     the lock's name
+  FERROLOCK_OWNER    who holds it, as the server shows it; running the same name inside ends with 64
+  FERROLOCK_ADDRESS  where the lock is, without credentials
+  FERROLOCK_URL      as it was
+
+Exit code:
+  the command's own, or 128+N if signal N ended it; else
+  64   the arguments do not make sense, or the command would wait for itself
+  69   the server or the store cannot be reached, or says no
+  71   the system refuses a process of ours
+  75   the lock is busy (with --try), or was all the time (with --wait); see --conflict-exit-code
+  76   the lock was lost while the command ran, or --max-hold was over
+  126  the command cannot be executed
+  127  the command was not found
+  128+N  signal N came while ferrolock waited for the lock
+
+Examples:
+  ferrolock run nightly -- ./report.sh --all
+      waits until no other run is under way on this machine
+  ferrolock run --try --quiet nightly -- ./report.sh
+      for cron: skips this time if the last run is not over
+  ferrolock run --try --hold-after 5m nightly -- ./report.sh
+      for cron on many machines: a machine whose clock is late finds the name taken
+  FERROLOCK_URL=redis://:secret@db ferrolock run --lease 10s --max-hold 1h import -- ./import
+      taken over 10 s after a crash, ended after an hour";
+
+/// Runs it and gives the exit code of the whole.
+pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
+    let style = match (args.json, args.quiet) {
+        (true, _) => Style::Json,
+        (_, true) => Style::Quiet,
+        _ => Style::People,
+    };
+    let mut report = Report::new(style, &args.name);
+    let outcome = Plan::make(args).and_then(|plan| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|why| system("cannot start", &why))?;
+        runtime.block_on(plan.carry_out(&mut report))
+    });
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            report.fail(&failure);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// The arguments, checked; the command is found, and nothing is taken yet.
+#[derive(Debug)]
+struct Plan {
+    name: String,
+    program: PathBuf,
+    words: Vec<OsString>,
+    address: Address,
+    wait: Wait,
+    terms: Terms,
+    hold_after: Option<Duration>,
+    conflict_exit_code: u8,
+    label: String,
+}
+
+impl Plan {
+    fn make(args: RunArgs) -> Result<Self, Failure> {
+        let Some(word) = args.command.first() else {
+            return Err(Failure::usage("no command is given; write it after --"));
+        };
+        let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
+        let program = program::find(word, std::env::var_os("PATH"))?;
+        let wait = match (args.does_try, args.wait) {
+            (true, _) => Wait::Not,
+            (false, Some(limit)) => Wait::AtMost(limit),
+            (false, None) => Wait::Forever,
+        };
+        Ok(Self {
+            label: args.label.unwrap_or_else(|| label_of(&program)),
+            name: args.name,
+            program,
+            words: args.command,
+            address: Address::choose(args.url)?,
+            wait,
+            terms,
+            hold_after: args.hold_after,
+            conflict_exit_code: args.conflict_exit_code,
+        })
+    }
+
+    async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
+        let mut interrupts =
+            Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
+        let obtaining = async {
+            let client = self.connect().await?;
+            let lock = self.lock(&client);
+            refuse_nesting(&lock).await?;
+            let obtained = waiting::obtain(&lock, self.wait, report).await?;
+            Ok::<_, Failure>((client, obtained))
+        };
+        let obtained = tokio::select! {
+            biased;
+            signal = interrupts.next() => Err(signal),
+            obtained = obtaining => Ok(obtained?),
+        };
+        match obtained {
+            Err(signal) => {
+                let signal = signal.as_raw();
+                report.tell(&Event::Interrupted {
+                    signal: &signals::name(signal),
+                });
+                Ok(exit::by_signal(signal))
+            }
+            Ok((_, Obtained::Busy(holders))) => {
+                report.tell(&Event::Busy { holders: &holders });
+                Ok(self.conflict_exit_code)
+            }
+            Ok((client, Obtained::Granted(guard))) => self.run(&client, guard, report).await,
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
+        tracing::info!(address = %self.address.shown(), "connecting");
+        let client = Client::builder()
+            .url(self.address.url())
+            .watchdog_lease(self.terms.lease)
+            .safety_margin(self.terms.margin)
+            .connect()
+            .await;
+        client.map_err(|error| self.address.explain(error.into()))
+    }
+
+    fn lock(&self, client: &Client) -> Lock {
+        let lock = client.lock(&self.name).label(&self.label);
+        match self.terms.max_hold {
+            Some(limit) => lock.max_hold(limit),
+            None => lock,
+        }
+    }
+
+    /// What is left to do once the lock is ours.
+    async fn run(&self, client: &Client, guard: Guard, report: &mut Report) -> Result<u8, Failure> {
+        let (owner, address) = (guard.owner_id().to_string(), self.address.shown());
+        report.tell(&Event::Acquired {
+            owner: &owner,
+            address: &address,
+        });
+        let environment = [
+            ("FERROLOCK_NAME", self.name.clone()),
+            ("FERROLOCK_OWNER", owner),
+            ("FERROLOCK_ADDRESS", address),
+        ];
+        let started = Supervisor::start(self, client, &guard, environment, report).await;
+        let mut supervisor = match started {
+            Ok(supervisor) => supervisor,
+            Err(why) => {
+                let _ = guard.unlock().await;
+                return Err(system("cannot start the command", &why));
+            }
+        };
+        let verdict = supervisor.until_the_end(&guard, report).await;
+        let shim = supervisor.dismiss();
+        let code = self.release(guard, verdict, report).await;
+        shim.ended().await;
+        code
+    }
+
+    async fn release(
+        &self,
+        guard: Guard,
+        verdict: supervise::Verdict,
+        report: &mut Report,
+    ) -> Result<u8, Failure> {
+        use supervise::Verdict;
+        let end = match verdict {
+            // The drop sends a release all the same; nobody waits for a server that may be gone.
+            Verdict::Lost => return Ok(exit::LOST),
+            Verdict::NotRun(failure) => {
+                let _ = guard.unlock().await;
+                return Err(failure);
+            }
+            Verdict::Ended(end) => end,
+        };
+        let stays = self.hold_after.filter(|_| end.is_success());
+        let released = match stays {
+            Some(time) => guard.unlock_after(time).await,
+            None => guard.unlock().await.map(drop),
+        };
+        let held_seconds = stays.map(|time| time.as_secs_f64());
+        match released {
+            Ok(()) => report.tell(&Event::Released { held_seconds }),
+            Err(error) if error.kind() == ferrolock::ErrorKind::Lost => {
+                report.tell(&Event::Lost {
+                    reason: &reason_of(&error),
+                });
+                return Ok(exit::LOST);
+            }
+            Err(error) => {
+                let message =
+                    format!("the release is not confirmed, so its lease ends it: {error}");
+                report.tell(&Event::Warning { message: &message });
+            }
+        }
+        Ok(end.exit_code())
+    }
+}
+
+/// A command that waits for what its own parent holds would wait for ever.
+async fn refuse_nesting(lock: &Lock) -> Result<(), Failure> {
+    let Ok(outer) = std::env::var("FERROLOCK_OWNER") else {
+        return Ok(());
+    };
+    let holders = lock.holders().await.map_err(Failure::from)?;
+    if holders.iter().all(|holder| holder.owner.as_str() != outer) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "lock {:?} is held by the ferrolock that runs this command: it would wait for itself; use another name inside",
+        lock.name()
+    )))
+}
+
+fn reason_of(error: &ferrolock::Error) -> String {
+    error
+        .lost_reason()
+        .map_or_else(|| error.to_string(), |reason| reason.to_string())
+}
+
+fn system(what: &str, why: &std::io::Error) -> Failure {
+    let message = format!("{what}: {why}; check the limits on processes and open files");
+    Failure::new(exit::SYSTEM, message)
+}
+
+/// The program's name, as far as it can be a label.
+fn label_of(program: &Path) -> String {
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let name = name.to_string_lossy();
+    name.chars().filter(|c| !c.is_control()).take(60).collect()
+}
+
+/// `90s`, `5m`, `1h 30m`; the message says so.
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|why| format!("{why}: write it like 500ms, 90s, 5m or '1h 30m'"))
+}

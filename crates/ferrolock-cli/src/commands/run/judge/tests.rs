@@ -1,0 +1,206 @@
+//! Each row of the judge's table, second by second.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A lease of 30 s: deadline at 27 s, grace 10 s.
+struct Court {
+    judge: Judge,
+    start: Moment,
+}
+
+impl Court {
+    fn of(on_lost: OnLost, max_hold: Option<u32>) -> Self {
+        let start = Moment::from_nanos(1_000_000_000_000);
+        let max_hold = max_hold.map(|seconds| SECOND * seconds);
+        let terms = Terms::new(SECOND * 30, Some(SECOND * 10), max_hold, on_lost).unwrap();
+        Self {
+            judge: Judge::new(terms, start),
+            start,
+        }
+    }
+
+    fn view(&self, at: u32, state: HoldState, deadline: u32) -> View {
+        View {
+            now: self.start.after(SECOND * at),
+            state,
+            remaining: SECOND * deadline.saturating_sub(at),
+        }
+    }
+
+    /// What is done at that second, with the deadline at another.
+    fn look(&mut self, at: u32, state: HoldState, deadline: u32) -> Step {
+        let view = self.view(at, state, deadline);
+        self.judge.look(view)
+    }
+
+    fn lose(&mut self, at: u32, reason: LostReason) -> Step {
+        self.look(at, HoldState::Lost(reason), at)
+    }
+}
+
+#[test]
+fn a_hold_that_is_renewed_is_left_alone() {
+    let mut court = Court::of(OnLost::Term, None);
+
+    for at in 0..100 {
+        assert_eq!(court.look(at, HoldState::Held, at + 17), Step::Nothing);
+    }
+    assert!(!court.judge.has_lost());
+}
+
+#[test]
+fn without_renewal_term_comes_the_grace_before_the_deadline_and_kill_at_it() {
+    let mut court = Court::of(OnLost::Term, None);
+
+    assert_eq!(court.look(16, HoldState::Uncertain, 27), Step::Nothing);
+    assert_eq!(
+        court.look(17, HoldState::Uncertain, 27),
+        Step::Term(Why::NotRenewed)
+    );
+    assert_eq!(court.look(26, HoldState::Uncertain, 27), Step::Nothing);
+    assert_eq!(
+        court.lose(27, LostReason::Expired),
+        Step::Kill(Why::NotRenewed)
+    );
+    assert_eq!(court.lose(28, LostReason::Expired), Step::Nothing);
+}
+
+#[test]
+fn a_renewal_after_term_does_not_take_it_back() {
+    let mut court = Court::of(OnLost::Term, None);
+    court.look(17, HoldState::Uncertain, 27);
+
+    assert_eq!(court.look(20, HoldState::Held, 47), Step::Nothing);
+    assert_eq!(
+        court.look(27, HoldState::Held, 47),
+        Step::Kill(Why::NotRenewed)
+    );
+}
+
+#[test]
+fn after_a_pause_a_renewal_is_tried_before_term() {
+    let mut court = Court::of(OnLost::Term, None);
+
+    assert_eq!(court.look(20, HoldState::Held, 27), Step::Renew);
+    assert_eq!(court.look(21, HoldState::Held, 27), Step::Nothing);
+    assert_eq!(court.look(22, HoldState::Held, 48), Step::Nothing);
+
+    assert_eq!(court.look(40, HoldState::Held, 48), Step::Renew);
+    assert_eq!(
+        court.look(43, HoldState::Held, 48),
+        Step::Term(Why::NotRenewed)
+    );
+}
+
+#[test]
+fn what_was_removed_gets_term_at_once_and_kill_after_the_grace() {
+    for reason in [LostReason::Removed, LostReason::TakenOver] {
+        let mut court = Court::of(OnLost::Term, None);
+
+        assert_eq!(court.lose(5, reason), Step::Term(Why::Lost(reason)));
+        assert_eq!(court.lose(14, reason), Step::Nothing);
+        let view = court.view(14, HoldState::Lost(reason), 14);
+        assert_eq!(
+            court.judge.shim_deadline(view),
+            Some(court.start.after(SECOND * 15))
+        );
+        assert_eq!(court.lose(15, reason), Step::Kill(Why::Lost(reason)));
+    }
+}
+
+#[test]
+fn a_deadline_that_is_over_means_kill_at_once() {
+    let mut court = Court::of(OnLost::Term, None);
+
+    assert_eq!(
+        court.lose(60, LostReason::Expired),
+        Step::Kill(Why::Lost(LostReason::Expired))
+    );
+}
+
+#[test]
+fn kill_comes_where_term_would() {
+    let mut late = Court::of(OnLost::Kill, None);
+    let mut removed = Court::of(OnLost::Kill, None);
+
+    assert_eq!(
+        late.look(17, HoldState::Uncertain, 27),
+        Step::Kill(Why::NotRenewed)
+    );
+    assert_eq!(
+        removed.lose(1, LostReason::Removed),
+        Step::Kill(Why::Lost(LostReason::Removed))
+    );
+}
+
+#[test]
+fn a_warning_is_given_once_and_nobody_is_killed_by_time() {
+    let mut court = Court::of(OnLost::Warn, None);
+    let view = court.view(20, HoldState::Uncertain, 27);
+
+    assert_eq!(court.judge.look(view), Step::Nothing);
+    assert_eq!(court.judge.shim_deadline(view), None);
+    assert_eq!(
+        court.lose(27, LostReason::Expired),
+        Step::Warn(Why::Lost(LostReason::Expired))
+    );
+    assert_eq!(court.lose(28, LostReason::Expired), Step::Nothing);
+    assert!(court.judge.has_lost() && !court.judge.is_sentenced());
+}
+
+#[test]
+fn the_longest_hold_ends_with_term_and_kill_whatever_a_loss_would_do() {
+    for on_lost in [OnLost::Term, OnLost::Warn] {
+        let mut court = Court::of(on_lost, Some(60));
+
+        assert_eq!(court.look(49, HoldState::Held, 60), Step::Nothing);
+        assert_eq!(
+            court.look(50, HoldState::Held, 60),
+            Step::Term(Why::MaxHold)
+        );
+        assert_eq!(
+            court.lose(60, LostReason::MaxHold),
+            Step::Kill(Why::MaxHold)
+        );
+    }
+}
+
+#[test]
+fn the_longest_hold_counts_after_a_loss_that_was_only_warned_of() {
+    let mut court = Court::of(OnLost::Warn, Some(60));
+    court.lose(20, LostReason::Removed);
+
+    let view = court.view(20, HoldState::Lost(LostReason::Removed), 20);
+    assert_eq!(
+        court.judge.shim_deadline(view),
+        Some(court.start.after(SECOND * 60))
+    );
+    assert_eq!(court.lose(49, LostReason::Removed), Step::Nothing);
+    assert_eq!(
+        court.lose(50, LostReason::Removed),
+        Step::Term(Why::MaxHold)
+    );
+    assert_eq!(
+        court.lose(60, LostReason::Removed),
+        Step::Kill(Why::MaxHold)
+    );
+}
+
+#[test]
+fn it_looks_again_when_something_is_due() {
+    let mut court = Court::of(OnLost::Term, None);
+    let second = |at| court.start.after(SECOND * at);
+    let (early, near) = (
+        court.view(0, HoldState::Held, 27),
+        court.view(15, HoldState::Held, 27),
+    );
+
+    assert_eq!(court.judge.next_look(early), second(5));
+    assert_eq!(court.judge.next_look(near), second(17));
+
+    let late = court.view(23, HoldState::Uncertain, 27);
+    court.judge.look(late);
+    assert_eq!(court.judge.next_look(late), court.start.after(SECOND * 27));
+}

@@ -1,0 +1,369 @@
+//! Runs the command: starts it behind its gate, passes signals on, and ends it in time.
+
+use std::io;
+use std::time::Duration;
+
+use ferrolock::{Client, Guard, HoldState};
+use rustix::process::{Pid, Signal, kill_current_process_group};
+use tokio::signal::unix;
+
+use super::Plan;
+use super::judge::{Judge, Step, View, Why};
+use crate::clock::Moment;
+use crate::exit::Failure;
+use crate::process::child::{self, End};
+use crate::process::gate::{self, Gate};
+use crate::process::group::Group;
+use crate::process::orders::Order;
+use crate::process::shim::{Dismissed, Shim};
+use crate::process::signals::{self, Signals};
+use crate::process::terminal::{Terminal, is_under_job_control};
+use crate::report::{Event, Report};
+
+/// A shim that a signal to our group has hit before it left the group is started again, so often.
+const SHIM_STARTS_MAX: usize = 3;
+/// Between two looks at a group whose leader has ended.
+const GROUP_LOOK: Duration = Duration::from_millis(10);
+/// Deadlines that differ by less are the same, read twice.
+const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Ended(End),
+    Lost,
+    /// The system refused to execute the command.
+    NotRun(Failure),
+}
+
+/// The command and all that looks after it.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    client: Client,
+    gate: Gate,
+    group: Group,
+    shim: Shim,
+    /// What the shim knows.
+    told: Option<Order>,
+    terminal: Option<Terminal>,
+    judge: Judge,
+    signals: Signals,
+    children: unix::Signal,
+    /// Whether a stop of the command is ours to follow.
+    is_stop_passed_on: bool,
+    is_to_resume: bool,
+    end: Option<End>,
+}
+
+impl Supervisor {
+    /// Starts the command. An error: nothing runs.
+    pub(super) async fn start(
+        plan: &Plan,
+        client: &Client,
+        guard: &Guard,
+        environment: [(&'static str, String); 3],
+        report: &mut Report,
+    ) -> io::Result<Self> {
+        let judge = Judge::new(plan.terms, Moment::now());
+        // First of all: what comes from here on is the command's.
+        let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
+        let shim = Shim::start(client.lifeline())?;
+        let gate = Gate::start(&plan.program, &plan.words, environment)?;
+        let shim = ready(shim, client).await?;
+        let mut supervisor = Self {
+            client: client.clone(),
+            group: gate.group(),
+            gate,
+            shim,
+            told: None,
+            terminal: Terminal::of_input(),
+            judge,
+            signals,
+            children,
+            is_stop_passed_on: false,
+            is_to_resume: false,
+            end: None,
+        };
+        supervisor.open_gate(guard)?;
+        let pid = supervisor.pid().as_raw_pid();
+        report.tell(&Event::Started { pid });
+        tracing::info!(pid, program = %plan.program.display(), "started");
+        Ok(supervisor)
+    }
+
+    /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
+    fn open_gate(&mut self, guard: &Guard) -> io::Result<()> {
+        self.shim.tell(Order::Group(self.group))?;
+        self.shim.tell(self.order(view(guard)))?;
+        if let Some(terminal) = &mut self.terminal
+            && terminal.is_ours_alone()
+        {
+            terminal.lend(self.group);
+        }
+        let opened = self.gate.open();
+        if opened.is_err() {
+            self.take_terminal();
+        }
+        opened
+    }
+
+    /// Looks after the command until it has ended; if the lock was lost, until nothing of its group is left.
+    pub(super) async fn until_the_end(&mut self, guard: &Guard, report: &mut Report) -> Verdict {
+        loop {
+            let view = view(guard);
+            let step = self.judge.look(view);
+            self.act(step, guard, report);
+            self.inform_shim(view, guard, report);
+            self.resume();
+            self.look_at_command(report);
+            if self.is_over(guard, report) {
+                return self.verdict(guard);
+            }
+            let next = self.next_look(view).since(Moment::now());
+            let is_lost = matches!(view.state, HoldState::Lost(_));
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => self.pass_on(signal),
+                _ = self.children.recv() => {}
+                _ = guard.lost(), if !is_lost => {}
+                () = tokio::time::sleep(next) => {}
+            }
+        }
+    }
+
+    /// Takes back what the command was given; the shim has nobody to kill any more.
+    pub(super) fn dismiss(mut self) -> Dismissed {
+        self.take_terminal();
+        self.shim.dismiss()
+    }
+
+    fn pid(&self) -> Pid {
+        self.gate.pid()
+    }
+
+    fn act(&mut self, step: Step, guard: &Guard, report: &mut Report) {
+        match step {
+            Step::Nothing => {}
+            Step::Renew => {
+                // Its outcome shows in the guard.
+                tokio::spawn(guard.renew(self.judge.lease()));
+            }
+            Step::Warn(why) => {
+                report.tell(&Event::Lost {
+                    reason: &why.to_string(),
+                });
+            }
+            Step::Term(why) => {
+                self.send(Signal::TERM, "TERM", why, report);
+                // One that is stopped could not act on it.
+                let _ = self.group.signal(Signal::CONT);
+            }
+            Step::Kill(why) => self.send(Signal::KILL, "KILL", why, report),
+        }
+    }
+
+    fn send(&mut self, signal: Signal, name: &'static str, why: Why, report: &mut Report) {
+        let sent = self.group.signal(signal);
+        let reason = why.to_string();
+        match sent {
+            Ok(()) => report.tell(&Event::Signalled {
+                signal: name,
+                reason: &reason,
+            }),
+            Err(error) => {
+                let message = format!("{reason}: the command cannot be sent {name}: {error}");
+                report.tell(&Event::Warning { message: &message });
+            }
+        }
+    }
+
+    fn order(&self, view: View) -> Order {
+        self.judge
+            .shim_deadline(view)
+            .map_or(Order::NoDeadline, Order::Deadline)
+    }
+
+    fn inform_shim(&mut self, view: View, guard: &Guard, report: &mut Report) {
+        if self.shim.has_ended() {
+            // It ends by itself only when it has killed the group.
+            if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
+                self.replace_shim(view, report);
+            }
+            return;
+        }
+        let order = self.order(view);
+        let is_known = match (self.told, order) {
+            (Some(Order::Deadline(known)), Order::Deadline(new)) => {
+                new.since(known).max(known.since(new)) < DEADLINE_GRAIN
+            }
+            (known, new) => known == Some(new),
+        };
+        // A pipe that is full is tried again at the next look.
+        if !is_known && self.shim.tell(order).is_ok() {
+            self.told = Some(order);
+        }
+    }
+
+    fn replace_shim(&mut self, view: View, report: &mut Report) {
+        let message = "the process that ends the command with us was killed: starting another";
+        report.tell(&Event::Warning { message });
+        let order = self.order(view);
+        let started = Shim::start(self.client.lifeline()).and_then(|mut shim| {
+            shim.tell(Order::Group(self.group))?;
+            shim.tell(order)?;
+            Ok(shim)
+        });
+        match started {
+            Ok(shim) => {
+                self.shim = shim;
+                self.told = Some(order);
+            }
+            Err(why) => tracing::warn!(%why, "no other could be started"),
+        }
+    }
+
+    fn pass_on(&mut self, signal: Signal) {
+        tracing::info!(signal = %signals::name(signal.as_raw()), "passed on to the command");
+        match signal {
+            Signal::CONT => self.is_to_resume = true,
+            Signal::TSTP => {
+                self.is_stop_passed_on = true;
+                let _ = self.group.signal(signal);
+            }
+            _ => {
+                let _ = self.group.signal(signal);
+            }
+        }
+    }
+
+    fn look_at_command(&mut self, report: &mut Report) {
+        if let Ok(Some(signal)) = child::stop_of(self.pid()) {
+            self.follow_stop(signal);
+        }
+        if self.end.is_none() {
+            self.end = child::end_of(self.pid()).unwrap_or(Some(End::Signal(9)));
+            if let Some(end) = self.end {
+                let (code, signal) = match end {
+                    End::Code(code) => (Some(code), None),
+                    End::Signal(signal) => (None, Some(signals::name(signal))),
+                };
+                let signal = signal.as_deref();
+                report.tell(&Event::Ended { code, signal });
+            }
+        }
+    }
+
+    /// The command has stopped: by the terminal, which means us too, or by somebody who meant only it.
+    fn follow_stop(&mut self, signal: Signal) {
+        let wants_terminal = signal == Signal::TTIN || signal == Signal::TTOU;
+        let is_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
+        if wants_terminal
+            && !is_lent
+            && let Some(terminal) = &mut self.terminal
+            && terminal.lend(self.group)
+        {
+            let _ = self.group.signal(Signal::CONT);
+            return;
+        }
+        let is_for_us = is_lent || wants_terminal || std::mem::take(&mut self.is_stop_passed_on);
+        if !is_for_us {
+            return;
+        }
+        if is_under_job_control() {
+            self.take_terminal();
+            // We stand still inside this call, until somebody lets us go on.
+            let _ = kill_current_process_group(Signal::STOP);
+            self.is_to_resume = true;
+        } else if signal == Signal::TSTP {
+            // Nobody could: then the system lets no process be stopped by its terminal.
+            let _ = self.group.signal(Signal::CONT);
+        }
+    }
+
+    /// After a stop: the judge has looked at the clock first, so a command whose lock is lost does not go on.
+    fn resume(&mut self) {
+        if std::mem::take(&mut self.is_to_resume) {
+            if let Some(terminal) = self.terminal.as_mut()
+                && terminal.is_ours_alone()
+            {
+                terminal.lend(self.group);
+            }
+            let _ = self.group.signal(Signal::CONT);
+        }
+    }
+
+    fn take_terminal(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+    }
+
+    /// Whether nothing is left to look after.
+    ///
+    /// A command that ended by itself ends the run, whatever it left in the background. After a loss nothing of its
+    /// group may go on: what outlived the leader has its time until the judge's KILL, and gets one at the end in any
+    /// case, because a look at a group that still forks may miss somebody.
+    fn is_over(&mut self, guard: &Guard, report: &mut Report) -> bool {
+        if self.end.is_none() {
+            return false;
+        }
+        if !guard.is_held() && !self.judge.is_sentenced() {
+            // The command may have died of the loss, by the shim's hand, before we looked.
+            let step = self.judge.look(view(guard));
+            self.act(step, guard, report);
+        }
+        if !self.judge.is_sentenced() {
+            return true;
+        }
+        if !self.group.is_gone() {
+            return false;
+        }
+        let _ = self.group.signal(Signal::KILL);
+        self.group.is_gone()
+    }
+
+    fn next_look(&self, view: View) -> Moment {
+        let next = self.judge.next_look(view);
+        match self.end {
+            Some(_) => next.min(view.now.after(GROUP_LOOK)),
+            None => next,
+        }
+    }
+
+    fn verdict(&mut self, guard: &Guard) -> Verdict {
+        if let Some(why) = self.gate.refusal() {
+            let code = gate::refusal_code(&why);
+            let message =
+                format!("the command cannot be executed: {why}; check its file and arguments");
+            return Verdict::NotRun(Failure::new(code, message));
+        }
+        let end = match self.end {
+            Some(end) if !self.judge.has_lost() && guard.is_held() => end,
+            _ => return Verdict::Lost,
+        };
+        Verdict::Ended(end)
+    }
+}
+
+/// The clock is read first: the deadline that follows from both is never too late.
+fn view(guard: &Guard) -> View {
+    let now = Moment::now();
+    View {
+        now,
+        state: guard.state(),
+        remaining: guard.remaining(),
+    }
+}
+
+/// Waits for a shim that no signal can reach.
+async fn ready(first: Shim, client: &Client) -> io::Result<Shim> {
+    let mut shim = first;
+    for _ in 1..SHIM_STARTS_MAX {
+        if shim.ready().await.is_ok() {
+            return Ok(shim);
+        }
+        shim = Shim::start(client.lifeline())?;
+    }
+    shim.ready().await?;
+    Ok(shim)
+}

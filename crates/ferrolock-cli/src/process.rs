@@ -1,0 +1,39 @@
+//! The processes of a run, and what passes between them.
+//!
+//! ```text
+//! ferrolock ──────┬── gate, then the command: a group of its own, and the terminal
+//!   holds, renews │     └── its children
+//!                 └── shim: a session of its own; kills the group when ferrolock is gone or late
+//! ```
+//!
+//! The command is started behind a gate: `ferrolock` starts itself again in the command's group and becomes the command
+//! only when told so, after the shim knows the group. Had the command been started directly, `kill -9` between its start
+//! and the message to the shim would leave it running with nobody to end it. It also settles who has the terminal before
+//! the command's first read.
+
+pub(crate) mod child;
+pub(crate) mod gate;
+pub(crate) mod group;
+pub(crate) mod orders;
+pub(crate) mod procfs;
+pub(crate) mod shim;
+pub(crate) mod signals;
+pub(crate) mod terminal;
+pub(crate) mod watch;
+
+use std::io;
+use std::path::PathBuf;
+
+/// First word of the shim's arguments.
+pub(crate) const SHIM: &str = "__shim";
+/// First word of the gate's arguments.
+pub(crate) const GATE: &str = "__gate";
+
+/// This program, to be started again.
+fn this_program() -> io::Result<PathBuf> {
+    // The very file that runs, also when it was replaced or removed meanwhile, as by an update.
+    if cfg!(target_os = "linux") {
+        return Ok(PathBuf::from("/proc/self/exe"));
+    }
+    std::env::current_exe()
+}

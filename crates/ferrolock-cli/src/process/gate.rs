@@ -1,0 +1,152 @@
+//! The gate: the command's process, before it becomes the command.
+//!
+//! Its standard input is a socket to `ferrolock`. The message that opens the gate brings the real standard input; the
+//! socket's end says that `ferrolock` is gone, and then nothing is run.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::Pid;
+use rustix::{io as rio, stdio};
+
+use super::group::Group;
+use super::{GATE, this_program};
+use crate::exit::{NOT_EXECUTABLE, NOT_FOUND};
+
+const OPEN: &[u8] = b"go";
+
+/// The command, waiting at the gate in a group of its own.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pid: Pid,
+    socket: UnixStream,
+}
+
+impl Gate {
+    /// Starts the process that will become `program`, called by its first word.
+    pub(crate) fn start(
+        program: &Path,
+        words: &[OsString],
+        environment: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> io::Result<Self> {
+        let (socket, other) = UnixStream::pair()?;
+        let child = Command::new(this_program()?)
+            .arg0("ferrolock")
+            .arg(GATE)
+            .arg(program)
+            .args(words)
+            .envs(environment)
+            .stdin(Stdio::from(OwnedFd::from(other)))
+            .process_group(0)
+            .spawn()?;
+        Ok(Self {
+            pid: Pid::from_child(&child),
+            socket,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    pub(crate) fn group(&self) -> Group {
+        Group::of(self.pid)
+    }
+
+    /// Lets the process become the command, with our standard input.
+    pub(crate) fn open(&self) -> io::Result<()> {
+        let handles = [stdio::stdin()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&handles));
+        sendmsg(
+            &self.socket,
+            &[IoSlice::new(OPEN)],
+            &mut control,
+            SendFlags::empty(),
+        )?;
+        Ok(())
+    }
+
+    /// Why the ended process never became the command; `None` if it did.
+    pub(crate) fn refusal(&mut self) -> Option<io::Error> {
+        let mut code = [0; 4];
+        self.socket.set_nonblocking(true).ok()?;
+        self.socket.read_exact(&mut code).ok()?;
+        Some(io::Error::from_raw_os_error(i32::from_ne_bytes(code)))
+    }
+}
+
+/// The exit code for a command that the system refuses to run.
+pub(crate) fn refusal_code(why: &io::Error) -> u8 {
+    match why.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    }
+}
+
+/// The gate's own life: waits, and becomes the command given as a path, a name and arguments.
+pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> ExitCode {
+    let (Some(program), Some(name)) = (words.next(), words.next()) else {
+        return ExitCode::from(NOT_EXECUTABLE);
+    };
+    // A copy that the command will not inherit.
+    let Ok(socket) = rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) else {
+        return ExitCode::from(NOT_EXECUTABLE);
+    };
+    match wait(&socket) {
+        Ok(Some(input)) => {
+            let why = become_command(input, &program, &name, words);
+            let code = why.raw_os_error().unwrap_or_default();
+            // If `ferrolock` is gone there is nobody to tell.
+            let _ = UnixStream::from(socket).write_all(&code.to_ne_bytes());
+            ExitCode::from(refusal_code(&why))
+        }
+        Ok(None) | Err(_) => ExitCode::from(NOT_EXECUTABLE),
+    }
+}
+
+/// The standard input for the command; `None`: it shall not run.
+fn wait(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut bytes = [0; OPEN.len()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rio::retry_on_intr(|| {
+        recvmsg(
+            socket.as_fd(),
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })?;
+    let is_open = received.bytes > 0 && bytes == OPEN;
+    let input = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
+        _ => None,
+    });
+    Ok(input.filter(|_| is_open))
+}
+
+/// Returns only if it fails.
+fn become_command(
+    input: OwnedFd,
+    program: &OsStr,
+    name: &OsStr,
+    words: impl Iterator<Item = OsString>,
+) -> io::Error {
+    if let Err(why) = stdio::dup2_stdin(&input) {
+        return why.into();
+    }
+    drop(input);
+    Command::new(program).arg0(name).args(words).exec()
+}

@@ -1,0 +1,43 @@
+//! The command's process group.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use super::procfs;
+
+/// All processes of the command that have not left its group.
+///
+/// Its number is not given to anybody else while one of them is there, be it as a zombie; `ferrolock` does not reap the
+/// command before nobody sends signals to the group any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    /// The group led by that process.
+    pub(crate) fn of(leader: Pid) -> Self {
+        Self(leader)
+    }
+
+    pub(crate) fn id(self) -> Pid {
+        self.0
+    }
+
+    /// Sends a signal to each of them; nothing happens if none is there.
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
+        match kill_process_group(self.0, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Whether none of them runs or could run again.
+    ///
+    /// A dead one whose parent does not look (a stopped `ferrolock`) is still in the group, so the group's existence is
+    /// asked first and its members only then.
+    pub(crate) fn is_gone(self) -> bool {
+        test_kill_process_group(self.0) == Err(Errno::SRCH)
+            || procfs::has_living(self.0) == Some(false)
+    }
+}

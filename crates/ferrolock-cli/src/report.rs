@@ -1,0 +1,204 @@
+//! All that `ferrolock` says: one line per event on the error output, for people or for programs.
+#![allow(
+    clippy::print_stderr,
+    reason = "the one place that prints; the output belongs to the command"
+)]
+
+use std::io::{IsTerminal, Write, stderr};
+
+use ferrolock::{Holder, Remaining};
+use serde_json::{Map, Value, json};
+
+use crate::clock;
+use crate::exit::Failure;
+
+mod line;
+
+pub(crate) use line::describe;
+
+/// How much is said, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// To people: what went wrong, and who is waited for.
+    People,
+    /// To people: only what went wrong with the run itself.
+    Quiet,
+    /// To programs: every event, as JSON.
+    Json,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Event<'a> {
+    /// Somebody else has the lock, and we wait.
+    Waiting { holders: &'a [Holder] },
+    /// Somebody else has the lock, and we give up.
+    Busy { holders: &'a [Holder] },
+    /// A signal has ended the wait.
+    Interrupted { signal: &'a str },
+    /// The lock is ours.
+    Acquired { owner: &'a str, address: &'a str },
+    /// The command runs.
+    Started { pid: i32 },
+    /// The lock is not ours any more.
+    Lost { reason: &'a str },
+    /// The command was sent a signal by us.
+    Signalled {
+        signal: &'static str,
+        reason: &'a str,
+    },
+    /// The command has ended.
+    Ended {
+        code: Option<u8>,
+        signal: Option<&'a str>,
+    },
+    /// The lock was given back, or stays taken so many seconds.
+    Released { held_seconds: Option<f64> },
+    /// Something is not as it should be, and the run goes on.
+    Warning { message: &'a str },
+}
+
+/// Says what happens to one lock.
+#[derive(Debug)]
+pub(crate) struct Report {
+    style: Style,
+    name: String,
+    has_status: bool,
+}
+
+impl Report {
+    pub(crate) fn new(style: Style, name: &str) -> Self {
+        Self {
+            style,
+            name: name.to_owned(),
+            has_status: false,
+        }
+    }
+
+    /// Says it to whom it concerns.
+    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+        self.clear_status();
+        match self.style {
+            Style::Json => self.tell_program(event),
+            Style::People => self.tell_people(event),
+            Style::Quiet if matches!(event, Event::Busy { .. } | Event::Waiting { .. }) => {}
+            Style::Quiet => self.tell_people(event),
+        }
+    }
+
+    /// Why the run ends without the command's exit code.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        self.clear_status();
+        match self.style {
+            Style::Json => {
+                let fields = json!({ "code": failure.code, "message": failure.message });
+                self.print_json("error", fields);
+            }
+            Style::People | Style::Quiet => complain(&failure.message),
+        }
+    }
+
+    /// Shows who is waited for, on a line that goes away; only on a terminal.
+    pub(crate) fn show_status(&mut self, holders: &[Holder]) {
+        if self.shows_status() {
+            let text = line::status(&self.name, holders, line::width());
+            let _ = write!(stderr(), "\r\x1b[K{text}");
+            self.has_status = true;
+        }
+    }
+
+    /// Whether somebody sees the status.
+    pub(crate) fn shows_status(&self) -> bool {
+        self.style == Style::People && stderr().is_terminal()
+    }
+
+    /// Takes the status line away.
+    pub(crate) fn clear_status(&mut self) {
+        if std::mem::take(&mut self.has_status) {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn tell_people(&self, event: &Event<'_>) {
+        let name = &self.name;
+        match event {
+            Event::Busy { holders } => complain(&format!(
+                "lock {name:?} is busy: {}; try later, or wait with --wait",
+                describe(holders)
+            )),
+            Event::Lost { reason } => complain(&format!("lock {name:?} was lost: {reason}")),
+            Event::Signalled { signal, reason } => {
+                complain(&format!(
+                    "lock {name:?}: {reason}: sent {signal} to the command"
+                ));
+            }
+            Event::Warning { message } => complain(&format!("lock {name:?}: {message}")),
+            Event::Waiting { .. }
+            | Event::Interrupted { .. }
+            | Event::Acquired { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Released { .. } => {}
+        }
+    }
+
+    fn tell_program(&self, event: &Event<'_>) {
+        let (kind, fields) = match event {
+            Event::Waiting { holders } => ("waiting", json!({ "holders": values(holders) })),
+            Event::Busy { holders } => ("busy", json!({ "holders": values(holders) })),
+            Event::Interrupted { signal } => ("interrupted", json!({ "signal": signal })),
+            Event::Acquired { owner, address } => {
+                ("acquired", json!({ "owner": owner, "address": address }))
+            }
+            Event::Started { pid } => ("started", json!({ "pid": pid })),
+            Event::Lost { reason } => ("lost", json!({ "reason": reason })),
+            Event::Signalled { signal, reason } => {
+                ("signalled", json!({ "signal": signal, "reason": reason }))
+            }
+            Event::Ended { code, signal } => ("ended", json!({ "code": code, "signal": signal })),
+            Event::Released { held_seconds } => {
+                ("released", json!({ "held_seconds": held_seconds }))
+            }
+            Event::Warning { message } => ("warning", json!({ "message": message })),
+        };
+        self.print_json(kind, fields);
+    }
+
+    fn print_json(&self, kind: &str, fields: Value) {
+        let mut object = Map::new();
+        object.insert("event".into(), kind.into());
+        object.insert("name".into(), self.name.as_str().into());
+        object.insert("time".into(), clock::time_of_day().as_secs_f64().into());
+        if let Value::Object(fields) = fields {
+            object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        // Nobody to tell is no reason to stop.
+        let _ = writeln!(stderr(), "{}", Value::Object(object));
+    }
+}
+
+/// One line of ours, for people.
+pub(crate) fn complain(message: &str) {
+    // In one write, so that lines of several processes do not mix; and line breaks would make several of one.
+    let line = format!("ferrolock: {}\n", message.replace(['\n', '\r'], " "));
+    let _ = stderr().write_all(line.as_bytes());
+}
+
+fn values(holders: &[Holder]) -> Vec<Value> {
+    holders.iter().map(value).collect()
+}
+
+fn value(holder: &Holder) -> Value {
+    let left = match holder.remaining {
+        Remaining::Left(left) => Some(left.as_secs_f64()),
+        _ => None,
+    };
+    json!({
+        "owner": holder.owner.as_str(),
+        "host": holder.host,
+        "pid": holder.pid,
+        "label": holder.label,
+        "held_seconds": holder.held_for.map(|time| time.as_secs_f64()),
+        "lease_left_seconds": left,
+    })
+}

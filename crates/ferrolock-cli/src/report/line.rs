@@ -1,0 +1,99 @@
+//! Holders in words.
+
+use std::time::Duration;
+
+use ferrolock::{Holder, Remaining};
+use rustix::stdio;
+use rustix::termios::tcgetwinsize;
+
+/// Without a terminal that tells its own.
+const WIDTH: usize = 80;
+
+/// The columns of the terminal.
+pub(super) fn width() -> usize {
+    match tcgetwinsize(stdio::stderr()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => WIDTH,
+    }
+}
+
+/// The status while waiting, cut so that it stays one line.
+pub(super) fn status(name: &str, holders: &[Holder], width: usize) -> String {
+    let text = format!("waiting for {name:?}: {}", describe(holders));
+    if text.chars().count() < width {
+        return text;
+    }
+    let kept = text.chars().take(width.saturating_sub(2));
+    kept.chain(['…']).collect()
+}
+
+/// Who holds it, for how long, and how long it lasts if nothing happens.
+pub(crate) fn describe(holders: &[Holder]) -> String {
+    match holders {
+        [] => "it is just changing hands".to_owned(),
+        [holder] => describe_one(holder),
+        [holder, others @ ..] => format!("{} and {} more", describe_one(holder), others.len()),
+    }
+}
+
+fn describe_one(holder: &Holder) -> String {
+    let who = holder.label.as_deref().map(clean);
+    let who = who.unwrap_or_else(|| holder.owner.to_string());
+    let place = match (&holder.host, holder.pid) {
+        (Some(host), Some(pid)) => format!(" on {} (process {pid})", clean(host)),
+        (Some(host), None) => format!(" on {}", clean(host)),
+        (None, Some(pid)) => format!(" (process {pid})"),
+        (None, None) => String::new(),
+    };
+    let since = match holder.held_for {
+        Some(time) => format!(" for {}", seconds(time)),
+        None => String::new(),
+    };
+    let lease = match holder.remaining {
+        Remaining::Left(left) => format!(", its lease runs {} more", seconds(left)),
+        Remaining::NoExpiry => ", without end".to_owned(),
+        _ => String::new(),
+    };
+    format!("held by {who}{place}{since}{lease}")
+}
+
+/// What others wrote must not steer the terminal.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+fn seconds(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrolock::Client;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_is_told_with_its_label_and_times() {
+        let client = Client::memory();
+        let lock = client.lock("x").label("report");
+        let _guard = lock.lock().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        let text = describe(&lock.holders().await.unwrap());
+
+        assert!(text.starts_with("held by report on "), "{text}");
+        assert!(text.contains("for 5s, its lease runs 2"), "{text}");
+    }
+
+    #[test]
+    fn a_status_is_cut_to_one_line() {
+        let text = status("nightly", &[], 20);
+
+        assert_eq!(text, "waiting for \"night…");
+        assert!(status("nightly", &[], 80).ends_with("hands"));
+    }
+
+    #[test]
+    fn what_others_wrote_does_not_steer_the_terminal() {
+        assert_eq!(clean("a\x1b[2Jb\r"), "a[2Jb");
+    }
+}
