@@ -1,5 +1,6 @@
 //! The command line: its words, and the way to each subcommand.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -97,6 +98,7 @@ fn log(verbose: u8) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
 }
 

@@ -14,6 +14,7 @@
 pub(crate) mod child;
 pub(crate) mod gate;
 pub(crate) mod group;
+pub(crate) mod handles;
 pub(crate) mod orders;
 pub(crate) mod procfs;
 pub(crate) mod shim;

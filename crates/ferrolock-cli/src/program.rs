@@ -16,6 +16,7 @@ pub(crate) fn find(word: &OsStr, path: Option<OsString>) -> Result<PathBuf, Fail
     if word.as_encoded_bytes().contains(&b'/') {
         return match look(Path::new(word)) {
             Found::Program => Ok(word.into()),
+            Found::Folder => Err(unfit(word, "is a folder")),
             Found::Unfit(why) => Err(unfit(word, why)),
             Found::Nothing => {
                 let message = format!("{shown} does not exist: check the command's path");
@@ -31,7 +32,7 @@ pub(crate) fn find(word: &OsStr, path: Option<OsString>) -> Result<PathBuf, Fail
             Found::Unfit(why) => {
                 first_unfit.get_or_insert_with(|| unfit(file.as_os_str(), why));
             }
-            Found::Nothing => {}
+            Found::Folder | Found::Nothing => {}
         }
     }
     Err(first_unfit.unwrap_or_else(|| {
@@ -43,6 +44,7 @@ pub(crate) fn find(word: &OsStr, path: Option<OsString>) -> Result<PathBuf, Fail
 
 enum Found {
     Program,
+    Folder,
     Unfit(&'static str),
     Nothing,
 }
@@ -53,7 +55,7 @@ fn look(file: &Path) -> Found {
             Found::Unfit("permission denied on the way to it")
         }
         Err(_) => Found::Nothing,
-        Ok(found) if found.is_dir() => Found::Unfit("is a folder"),
+        Ok(found) if found.is_dir() => Found::Folder,
         Ok(_) if access(file, Access::EXEC_OK).is_err() => Found::Unfit("is not executable"),
         Ok(_) => Found::Program,
     }

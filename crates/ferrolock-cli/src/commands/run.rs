@@ -6,6 +6,7 @@ mod terms;
 mod waiting;
 
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use self::terms::Terms;
 use self::waiting::{Obtained, Wait};
 use crate::address::Address;
 use crate::exit::{self, Failure};
+use crate::process::handles;
 use crate::process::signals::{self, Signals};
 use crate::program;
 use crate::report::{Event, Report, Style};
@@ -162,6 +164,8 @@ struct Plan {
     name: String,
     program: PathBuf,
     words: Vec<OsString>,
+    /// What was open before we opened anything: the command's.
+    inherited: Vec<RawFd>,
     address: Address,
     wait: Wait,
     terms: Terms,
@@ -187,6 +191,7 @@ impl Plan {
             name: args.name,
             program,
             words: args.command,
+            inherited: handles::open_now(),
             address: Address::choose(args.url)?,
             wait,
             terms,

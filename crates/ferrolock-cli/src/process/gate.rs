@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use rustix::{io as rio, stdio};
 
 use super::group::Group;
-use super::{GATE, this_program};
+use super::{GATE, handles, this_program};
 use crate::exit::{NOT_EXECUTABLE, NOT_FOUND};
 
 const OPEN: &[u8] = b"go";
@@ -33,16 +33,18 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Starts the process that will become `program`, called by its first word.
+    /// Starts the process that will become `program`, called by its first word, with those handles of ours.
     pub(crate) fn start(
         program: &Path,
         words: &[OsString],
+        inherited: &[RawFd],
         environment: impl IntoIterator<Item = (&'static str, String)>,
     ) -> io::Result<Self> {
         let (socket, other) = UnixStream::pair()?;
         let child = Command::new(this_program()?)
             .arg0("ferrolock")
             .arg(GATE)
+            .arg(handles::to_text(inherited))
             .arg(program)
             .args(words)
             .envs(environment)
@@ -95,11 +97,13 @@ pub(crate) fn refusal_code(why: &io::Error) -> u8 {
     }
 }
 
-/// The gate's own life: waits, and becomes the command given as a path, a name and arguments.
+/// The gate's own life: waits, and becomes the command given as handles, a path, a name and arguments.
 pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> ExitCode {
-    let (Some(program), Some(name)) = (words.next(), words.next()) else {
+    let (inherited, program, name) = (words.next(), words.next(), words.next());
+    let (Some(inherited), Some(program), Some(name)) = (inherited, program, name) else {
         return ExitCode::from(NOT_EXECUTABLE);
     };
+    handles::close_all_but(&handles::from_text(&inherited.to_string_lossy()));
     // A copy that the command will not inherit.
     let Ok(socket) = rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) else {
         return ExitCode::from(NOT_EXECUTABLE);

@@ -15,6 +15,7 @@ use rustix::process::{Signal, setsid};
 use rustix::stdio;
 
 use super::group::Group;
+use super::handles;
 use super::orders::Order;
 use crate::clock::Moment;
 
@@ -27,6 +28,8 @@ pub(crate) fn run() -> ExitCode {
     // No signal but KILL and STOP is for us: whoever ends all our processes politely ends the command first.
     let _ = SigSet::all().thread_block();
     let _ = setsid();
+    // Somebody may wait for the end of what we were passed on by chance.
+    handles::close_all_but(&[]);
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"ferrolock-shim");
     if write(stdio::stdout(), b"r").is_err() {

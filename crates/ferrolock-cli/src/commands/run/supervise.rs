@@ -68,7 +68,7 @@ impl Supervisor {
         // First of all: what comes from here on is the command's.
         let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
         let shim = Shim::start(client.lifeline())?;
-        let gate = Gate::start(&plan.program, &plan.words, environment)?;
+        let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
         let shim = ready(shim, client).await?;
         let mut supervisor = Self {
             client: client.clone(),

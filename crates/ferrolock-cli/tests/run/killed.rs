@@ -1,0 +1,119 @@
+//! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
+
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::{LIMIT, eventually};
+
+use crate::run::{is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone};
+use crate::stage::Stage;
+
+stories!(
+    kill_9_leaves_neither_child_nor_grandchild,
+    after_kill_9_the_next_one_gets_the_lock,
+    kill_9_at_any_moment_leaves_nothing,
+    a_stopped_ferrolock_does_not_keep_its_command,
+    a_shim_that_was_killed_is_replaced,
+    what_the_command_leaves_in_the_background_goes_on,
+);
+
+/// A shell with children and grandchildren that do not listen to anybody.
+const FAMILY: &str = "trap '' TERM INT HUP QUIT; \
+    (trap '' TERM; sleep 1000 & sleep 1000) & \
+    sleep 1000 & \
+    echo $$ > leader; wait";
+
+fn leader(stage: &Stage) -> i32 {
+    stage.wait_for("leader").trim().parse().unwrap()
+}
+
+fn kill_9_leaves_neither_child_nor_grandchild(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    let group = leader(stage);
+    eventually(LIMIT, "the whole family", || {
+        living_in_group(group).len() >= 4
+    });
+    let shim = run.shim().as_raw_pid();
+
+    run.kill();
+
+    wait_until_gone(group);
+    eventually(LIMIT, "the end of the shim", || !is_alive(shim));
+}
+
+fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
+    // In a folder the next one is served when both are dead; on a server a lease must end first.
+    let lease = if stage.server().is_some() { "1s" } else { "1h" };
+    let run = stage.start(&["--lease", lease, "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    let next = stage.start(&["--json", "x", "--", "echo", "next"]);
+    next.wait_for_error("\"waiting\"");
+
+    run.kill();
+
+    let ended = next.end();
+    assert_eq!(ended.output, "next\n");
+    let left = living_in_group(group);
+    assert!(
+        left.is_empty(),
+        "nobody runs on when the next one starts: {left:?}"
+    );
+}
+
+fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
+    // The folder's name in its words makes it known among all processes, before and behind the gate.
+    let mark = stage.folder().display().to_string();
+    let script = format!("echo $$ >> leaders; sleep 1000; : {mark}");
+    for moment in 0..25_u64 {
+        let name = format!("x{moment}");
+        let run = stage.script(&name, &script);
+        // Neither an event nor a time that is checked: each run dies at another point of its start.
+        std::thread::sleep(std::time::Duration::from_millis(moment));
+        run.kill();
+    }
+
+    eventually(LIMIT, "nothing of ours", || {
+        let leaders = stage.read("leaders");
+        let is_gone = |group: &str| living_in_group(group.parse().unwrap()).is_empty();
+        !is_mentioned(&mark) && leaders.lines().all(is_gone)
+    });
+}
+
+fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
+    let run = stage.start(&["--lease", "1s", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+
+    run.signal(Signal::STOP);
+
+    wait_until_gone(group);
+    assert!(is_stopped(run.pid().as_raw_pid()));
+    run.signal(Signal::CONT);
+    assert_eq!(run.end().code, 76);
+}
+
+fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
+    let run = stage.start(&["--json", "--lease", "60s", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    let first = run.shim();
+    kill(first);
+    run.wait_for_error("\"warning\"");
+    eventually(LIMIT, "another shim", || run.shim() != first);
+
+    run.kill();
+
+    wait_until_gone(group);
+}
+
+fn kill(pid: Pid) {
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+fn what_the_command_leaves_in_the_background_goes_on(stage: &Stage) {
+    let script = "sleep 1000 > /dev/null 2>&1 & echo $! > background; exit 4";
+
+    let ended = stage.run(&["x", "--", "sh", "-c", script]);
+
+    let background = stage.wait_for("background").trim().parse().unwrap();
+    assert_eq!(ended.code, 4);
+    assert!(is_alive(background));
+    assert!(stage.is_free("x"));
+    kill(Pid::from_raw(background).unwrap());
+}

@@ -1,0 +1,262 @@
+//! A command whose lock is lost is ended in time.
+
+use std::time::Duration;
+
+use testkit::{Kind, LIMIT, Proxy, Server, eventually};
+
+use crate::run::{Run, living_in_group, wait_until_gone};
+use crate::stage::Stage;
+
+stories!(
+    a_lock_that_was_removed_ends_the_command_with_term,
+    after_the_grace_comes_kill_for_the_whole_group,
+    kill_comes_at_once_if_asked_for,
+    a_warning_leaves_the_command_alone,
+    a_loss_that_is_seen_at_the_end_counts_too,
+);
+
+/// Writes when it got TERM, and its pulse, in nanoseconds; goes on.
+const STUBBORN: &str = "trap 'date +%s%N >> term' TERM; \
+    (trap '' TERM; while :; do date +%s%N >> child; sleep 0.01; done) & \
+    echo $$ > leader; \
+    while :; do date +%s%N >> pulse; sleep 0.01; done";
+
+/// Takes the lock away behind its holder's back.
+fn remove(stage: &Stage, name: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let client = ferrolock::Client::connect(stage.url()).await.unwrap();
+        assert!(client.lock(name).force_unlock().await.unwrap());
+    });
+}
+
+fn leader(stage: &Stage) -> i32 {
+    stage.wait_for("leader").trim().parse().unwrap()
+}
+
+fn a_lock_that_was_removed_ends_the_command_with_term(stage: &Stage) {
+    let script =
+        "trap 'echo term > term; exit 0' TERM; echo $$ > leader; while :; do sleep 0.02; done";
+    let run = stage.start(&["--lease", "3s", "x", "--", "sh", "-c", script]);
+    leader(stage);
+
+    remove(stage, "x");
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert_eq!(stage.read("term"), "term\n");
+    let line = ended.error_line();
+    assert!(line.contains("removed") && line.contains("TERM"), "{line}");
+}
+
+fn after_the_grace_comes_kill_for_the_whole_group(stage: &Stage) {
+    let words = [
+        "--json", "--lease", "3s", "--grace", "300ms", "x", "--", "sh", "-c", STUBBORN,
+    ];
+    let run = stage.start(&words);
+    let group = leader(stage);
+
+    remove(stage, "x");
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert!(living_in_group(group).is_empty());
+    let (term, kill) = (
+        ended.errors.find("\"TERM\"").unwrap(),
+        ended.errors.find("\"KILL\"").unwrap(),
+    );
+    assert!(term < kill, "{ended:?}");
+    assert_eq!(stage.read("term").lines().count(), 1);
+}
+
+fn kill_comes_at_once_if_asked_for(stage: &Stage) {
+    let words = [
+        "--json",
+        "--lease",
+        "3s",
+        "--on-lost",
+        "kill",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        STUBBORN,
+    ];
+    let run = stage.start(&words);
+    let group = leader(stage);
+
+    remove(stage, "x");
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert_eq!(stage.read("term"), "");
+    assert!(!ended.errors.contains("\"TERM\""), "{ended:?}");
+    wait_until_gone(group);
+}
+
+fn a_warning_leaves_the_command_alone(stage: &Stage) {
+    let script = "trap 'echo term > term' TERM; echo $$ > leader; \
+        until [ -e go ]; do sleep 0.02; done; echo done";
+    let run = stage.start(&[
+        "--lease",
+        "1s",
+        "--on-lost",
+        "warn",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    leader(stage);
+    remove(stage, "x");
+    run.wait_for_error("was lost");
+    // Somebody else has it now, longer than the lease that was lost.
+    let other = stage.run(&["x", "--", "sleep", "1.5"]);
+
+    std::fs::write(stage.path("go"), "").unwrap();
+
+    let ended = run.end();
+    assert_eq!((other.code, ended.code), (0, 76));
+    assert_eq!(ended.output, "done\n");
+    assert_eq!(stage.read("term"), "");
+    ended.error_line();
+}
+
+fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
+    // The lease is so long that no renewal notices it before.
+    let script = "echo $$ > leader; until [ -e go ]; do sleep 0.02; done";
+    let run = stage.start(&["--lease", "10m", "x", "--", "sh", "-c", script]);
+    leader(stage);
+    remove(stage, "x");
+
+    std::fs::write(stage.path("go"), "").unwrap();
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert!(ended.error_line().contains("was lost"));
+}
+
+/// A server behind a proxy, so that it can fall silent and still be asked by the test.
+fn with_a_server_that_falls_silent(lease: Duration) {
+    if !Kind::Redis.is_here() {
+        return;
+    }
+    let server = Server::start(Kind::Redis);
+    let proxy = Proxy::start(server.address());
+    let stage = Stage::on(proxy.url(), None);
+    let lease_text = format!("{}s", lease.as_secs());
+    let mut command = stage.command(&["run", "--json", "--lease", &lease_text, "x", "--"]);
+    let run = Run::start(command.args(["sh", "-c", STUBBORN]));
+    let group = leader(&stage);
+
+    proxy.hold_requests(true);
+    let lease_ends = last_expiry(&server);
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert!(living_in_group(group).is_empty());
+    let term = first_time(&stage.read("term"));
+    let last = |name| {
+        stage
+            .read(name)
+            .lines()
+            .rev()
+            .nth(1)
+            .map(first_time)
+            .unwrap()
+    };
+    let (pulse, child) = (last("pulse"), last("child"));
+    let lease_ns = u64::try_from(lease.as_nanos()).unwrap();
+    println!(
+        "lease {lease:?}: before its end TERM came {} ms, the last sign of the command {} ms, of its child {} ms",
+        lease_ends.saturating_sub(term) / 1_000_000,
+        lease_ends.saturating_sub(pulse) / 1_000_000,
+        lease_ends.saturating_sub(child) / 1_000_000,
+    );
+    assert!(term < pulse && pulse < lease_ends && child < lease_ends);
+    assert!(
+        term > lease_ends - lease_ns,
+        "not before there was a reason"
+    );
+    assert!(ended.errors.contains("could not be renewed"), "{ended:?}");
+}
+
+/// When the server ends the lease, in nanoseconds of the time of day, once no renewal can move it any more.
+fn last_expiry(server: &Server) -> u64 {
+    let mut seen = 0;
+    let mut since = std::time::Instant::now();
+    eventually(LIMIT, "a time that stays", || {
+        let now = server.command(&["PEXPIRETIME", "x"]).int();
+        if now != seen {
+            (seen, since) = (now, std::time::Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(100)
+    });
+    u64::try_from(seen).unwrap() * 1_000_000
+}
+
+fn first_time(text: &str) -> u64 {
+    text.lines().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn with_a_lease_of_1_s_term_and_kill_come_before_it_ends() {
+    with_a_server_that_falls_silent(Duration::from_secs(1));
+}
+
+#[test]
+fn with_a_lease_of_30_s_term_and_kill_come_before_it_ends() {
+    with_a_server_that_falls_silent(Duration::from_secs(30));
+}
+
+/// The server stands still as a whole; its answer comes too late.
+#[test]
+fn a_server_that_is_stopped_ends_the_command() {
+    let Some(stage) = Stage::redis() else { return };
+    let run = stage.start(&["--json", "--lease", "1s", "x", "--", "sh", "-c", STUBBORN]);
+    let group = leader(&stage);
+
+    stage.server().unwrap().stop_signal();
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76);
+    assert!(living_in_group(group).is_empty());
+    assert!(
+        ended.errors.find("\"TERM\"") < ended.errors.find("\"KILL\""),
+        "{ended:?}"
+    );
+    stage.server().unwrap().cont_signal();
+}
+
+/// A stop that is shorter than the lease is survived: the renewal comes before TERM does.
+#[test]
+fn a_short_stop_of_ferrolock_ends_nothing() {
+    let Some(stage) = Stage::redis() else { return };
+    let server = stage.server().unwrap();
+    let run = stage.start(&[
+        "--lease",
+        "8s",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > leader; until [ -e go ]; do sleep 0.05; done",
+    ]);
+    leader(&stage);
+
+    run.signal(rustix::process::Signal::STOP);
+    // Past the point at which TERM would come (8 s - 0.8 s - 2.67 s), well before the deadline.
+    eventually(LIMIT, "most of the lease to pass", || {
+        server.command(&["PTTL", "x"]).int() < 3000
+    });
+    run.signal(rustix::process::Signal::CONT);
+
+    eventually(LIMIT, "a renewal", || {
+        server.command(&["PTTL", "x"]).int() > 6000
+    });
+    std::fs::write(stage.path("go"), "").unwrap();
+    assert_eq!(run.end().code, 0);
+}

@@ -1,0 +1,29 @@
+//! `ferrolock run`, with real commands.
+//!
+//! A story is told once, over a [`Stage`](stage::Stage), and runs on a store in a folder and on a real server. What needs
+//! a server that falls silent runs there only.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "test code: a failure ends the test, and real commands live in real time"
+)]
+
+#[macro_use]
+mod stage;
+mod run;
+
+mod crowds;
+mod default_store;
+mod environment;
+mod events;
+mod exit_codes;
+mod killed;
+mod losing;
+mod max_hold;
+mod pty;
+mod signals;
+mod terminal;
+mod waiting;

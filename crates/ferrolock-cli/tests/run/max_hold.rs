@@ -1,0 +1,69 @@
+//! `--max-hold`: the longest time a command may run.
+
+use crate::run::living_in_group;
+use crate::stage::Stage;
+
+stories!(
+    a_command_gets_term_the_grace_before_its_time_is_over,
+    a_command_that_goes_on_gets_kill,
+    a_command_that_is_quicker_notices_nothing,
+);
+
+fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
+    let script = "trap 'echo term > term; exit 0' TERM; while :; do sleep 0.02; done";
+
+    let ended = stage.run(&[
+        "--max-hold",
+        "600ms",
+        "--grace",
+        "400ms",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+
+    assert_eq!(ended.code, 76);
+    assert_eq!(stage.read("term"), "term\n");
+    let line = ended.error_line();
+    assert!(
+        line.contains("--max-hold") && line.contains("TERM"),
+        "{line}"
+    );
+    assert!(stage.is_free("x"));
+}
+
+fn a_command_that_goes_on_gets_kill(stage: &Stage) {
+    // Renewed meanwhile: the limit is longer than the lease.
+    let script = "trap '' TERM; sleep 1000 & echo $$ > leader; wait; sleep 1000";
+    let run = stage.start(&[
+        "--json",
+        "--lease",
+        "1s",
+        "--max-hold",
+        "2s",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let group = stage.wait_for("leader").trim().parse().unwrap();
+
+    let ended = run.end();
+
+    assert_eq!(ended.code, 76);
+    assert!(
+        ended.errors.find("\"TERM\"") < ended.errors.find("\"KILL\""),
+        "{ended:?}"
+    );
+    assert!(ended.errors.contains("--max-hold"), "{ended:?}");
+    assert!(living_in_group(group).is_empty());
+}
+
+fn a_command_that_is_quicker_notices_nothing(stage: &Stage) {
+    let ended = stage.run(&["--max-hold", "1h", "x", "--", "sh", "-c", "exit 3"]);
+
+    assert_eq!((ended.code, ended.errors.as_str()), (3, ""));
+}
