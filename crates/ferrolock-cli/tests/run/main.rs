@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "test code: a failure ends the test, and real commands live in real time"
 )]

@@ -82,8 +82,8 @@ impl Run {
         let code = status.code();
         Ended {
             code: code.unwrap_or_else(|| panic!("ferrolock died: {status}")),
-            output: self.output.to_its_end(),
-            errors: self.errors.to_its_end(),
+            output: self.output.rest(),
+            errors: self.errors.rest(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Stream {
     }
 
     /// Everything, once every process that could still write is gone.
-    fn to_its_end(&mut self) -> String {
+    fn rest(&mut self) -> String {
         let reader = self.reader.take().unwrap();
         eventually(LIMIT, "the end of an output", || reader.is_finished());
         self.text()

@@ -14,6 +14,7 @@ stories!(
 );
 
 const CTRL_C: &str = "\x03";
+/// A shell that is just starting a program (by `vfork`) cannot be stopped: commands to be stopped read instead.
 const CTRL_Z: &str = "\x1a";
 
 /// A shell in a terminal, where `ferrolock` is found by its name.
@@ -88,7 +89,7 @@ fn ctrl_z_stops_both_and_fg_goes_on(stage: &Stage) {
 fn a_command_that_is_stopped_too_long_is_killed_and_fg_says_so(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     terminal.type_in(
-        "ferrolock run --lease 1s x -- sh -c 'echo $$ > leader; echo u\"\"p; sleep 1000'\n",
+        "ferrolock run --lease 1s x -- sh -c 'echo $$ > leader; echo u\"\"p; read line'\n",
     );
     terminal.wait_for("up\r\n");
     let leader = stage.wait_for("leader").trim().parse().unwrap();
