@@ -63,7 +63,7 @@ pub(crate) struct RunArgs {
     hold_after: Option<Duration>,
 
     /// What happens to the command when the lock is lost
-    #[arg(long, value_enum, default_value_t = OnLost::Term)]
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnLost::Term)]
     on_lost: OnLost,
 
     /// The time between TERM and KILL [default: 10s, or a third of the lease if that is shorter]
@@ -87,6 +87,9 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
+/// The library's own limit; told before the command runs, not after.
+const HOLD_AFTER_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLost {
@@ -99,17 +102,20 @@ enum OnLost {
 }
 
 const MORE: &str = "\
-The command gets a process group of its own, the terminal, and every signal that ferrolock gets. When
-the lock cannot be renewed, the command gets TERM the grace before the deadline and its whole group KILL at the
-deadline, which lies before the end of the lease. When the lock was removed or taken over, it gets TERM at once
-and KILL after the grace. If ferrolock itself is killed or stopped, a second process of ours kills the group.
-The lock is released when the command ends: what it leaves running in the background has no lock.
+The command gets a process group of its own, the terminal, and every signal that ferrolock gets. When the lock \
+cannot be renewed, the command gets TERM the grace before the deadline, and its whole group KILL at the deadline, \
+which lies before the end of the lease. When the lock was removed or taken over, it gets TERM at once and KILL after \
+the grace. If ferrolock itself is killed or stopped, a second process of ours kills the group.
+
+The lock is released when the command ends: what it leaves running in the background has no lock. What leaves the \
+group, as daemons do, is not followed.
 
 Durations are like 500ms, 90s, 5m, '1h 30m'. The lease is at least 1s, the grace at most half of it.
 
 Environment of the command:
   FERROLOCK_NAME     the lock's name
   FERROLOCK_OWNER    who holds it, as the server shows it; running the same name inside ends with 64
+  FERROLOCK_OWNERS   the same of all runs around it, the innermost last
   FERROLOCK_ADDRESS  where the lock is, without credentials
   FERROLOCK_URL      as it was
 
@@ -180,6 +186,9 @@ impl Plan {
             return Err(Failure::usage("no command is given; write it after --"));
         };
         let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
+        if args.hold_after.is_some_and(|time| time > HOLD_AFTER_MAX) {
+            return Err(Failure::usage("--hold-after is longer than ten years"));
+        }
         let program = program::find(word, std::env::var_os("PATH"))?;
         let wait = match (args.does_try, args.wait) {
             (true, _) => Wait::Not,
@@ -195,7 +204,7 @@ impl Plan {
             address: Address::choose(args.url)?,
             wait,
             terms,
-            hold_after: args.hold_after,
+            hold_after: args.hold_after.filter(|time| !time.is_zero()),
             conflict_exit_code: args.conflict_exit_code,
         })
     }
@@ -259,6 +268,7 @@ impl Plan {
         });
         let environment = [
             ("FERROLOCK_NAME", self.name.clone()),
+            ("FERROLOCK_OWNERS", [outer_owners(), owner.clone()].concat()),
             ("FERROLOCK_OWNER", owner),
             ("FERROLOCK_ADDRESS", address),
         ];
@@ -317,19 +327,31 @@ impl Plan {
     }
 }
 
-/// A command that waits for what its own parent holds would wait for ever.
+/// A command that waits for what it is run under would wait for ever.
 async fn refuse_nesting(lock: &Lock) -> Result<(), Failure> {
-    let Ok(outer) = std::env::var("FERROLOCK_OWNER") else {
+    let innermost = std::env::var("FERROLOCK_OWNER").unwrap_or_default();
+    let outer = outer_owners();
+    let mut around = outer.split_whitespace().chain([innermost.as_str()]);
+    if outer.is_empty() && innermost.is_empty() {
         return Ok(());
-    };
+    }
     let holders = lock.holders().await.map_err(Failure::from)?;
-    if holders.iter().all(|holder| holder.owner.as_str() != outer) {
+    if !around.any(|owner| holders.iter().any(|holder| holder.owner.as_str() == owner)) {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "lock {:?} is held by the ferrolock that runs this command: it would wait for itself; use another name inside",
+        "lock {:?} is held by a ferrolock that runs this command: it would wait for itself; use another name inside",
         lock.name()
     )))
+}
+
+/// The owners of all runs around us, each with a space behind it.
+fn outer_owners() -> String {
+    let outer = std::env::var("FERROLOCK_OWNERS").unwrap_or_default();
+    outer
+        .split_whitespace()
+        .map(|owner| format!("{owner} "))
+        .collect()
 }
 
 fn reason_of(error: &ferrolock::Error) -> String {

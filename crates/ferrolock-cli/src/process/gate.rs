@@ -130,7 +130,7 @@ fn wait(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
             socket.as_fd(),
             &mut [IoSliceMut::new(&mut bytes)],
             &mut control,
-            RecvFlags::CMSG_CLOEXEC,
+            RecvFlags::empty(),
         )
     })?;
     let is_open = received.bytes > 0 && bytes == OPEN;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe::Receiver;
+use tokio::signal::unix;
 
 use super::orders::Order;
 use super::{SHIM, child, this_program};
 
 /// How long its end is waited for; somebody may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
-const END_LOOK: Duration = Duration::from_millis(1);
 
 /// The second process of ours, which ends the command's group when this one cannot.
 #[derive(Debug)]
@@ -74,25 +74,32 @@ impl Shim {
     }
 
     /// Takes its charge away: from now on it kills nobody.
-    pub(crate) fn dismiss(mut self) -> Dismissed {
+    pub(crate) fn dismiss(mut self, children: unix::Signal) -> Dismissed {
         if self.tell(Order::Done).is_err() {
             // It is stopped and its pipe is full, or it is gone: else it would wake up one day and kill a stranger.
             let _ = kill_process(self.pid, Signal::KILL);
         }
-        Dismissed(self.pid)
+        Dismissed {
+            pid: self.pid,
+            children,
+        }
     }
 }
 
 /// A shim on its way out.
 #[derive(Debug)]
-pub(crate) struct Dismissed(Pid);
+pub(crate) struct Dismissed {
+    pid: Pid,
+    /// Tells when a child has ended.
+    children: unix::Signal,
+}
 
 impl Dismissed {
     /// Waits for its end, so that nothing of ours is left behind us.
-    pub(crate) async fn ended(self) {
+    pub(crate) async fn ended(mut self) {
         let looks = async {
-            while let Ok(false) = child::reap(self.0) {
-                tokio::time::sleep(END_LOOK).await;
+            while let Ok(false) = child::reap(self.pid) {
+                self.children.recv().await;
             }
         };
         let _ = tokio::time::timeout(END_MAX, looks).await;

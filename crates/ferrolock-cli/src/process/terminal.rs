@@ -1,5 +1,7 @@
 //! The terminal: who has it, and handing it over.
 
+use std::fs::{File, OpenOptions};
+
 use rustix::process::{Pid, getpgrp};
 use rustix::stdio;
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
@@ -7,27 +9,36 @@ use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 use super::group::Group;
 use super::{procfs, signals};
 
-/// Our right to the terminal that is our standard input.
+/// The terminal of our session.
 #[derive(Debug)]
 pub(crate) struct Terminal {
+    handle: File,
     lent_to: Option<Group>,
 }
 
 impl Terminal {
-    /// `None`: the standard input is no terminal.
-    pub(crate) fn of_input() -> Option<Self> {
-        if !isatty(stdio::stdin()) {
-            return None;
-        }
+    /// `None`: there is none.
+    pub(crate) fn open() -> Option<Self> {
+        // By this name, since a pager has it and its input is something else.
+        let handle = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/tty")
+            .ok()?;
         signals::block_terminal_output_stops();
-        Some(Self { lent_to: None })
+        Some(Self {
+            handle,
+            lent_to: None,
+        })
     }
 
-    /// Whether the command gets it at once.
+    /// Gives it to the command's group at its start, or after a stop.
     ///
-    /// In a pipe (`… | less`) others of our group need it: there the command gets it when it asks.
-    pub(crate) fn is_ours_alone(&self) -> bool {
-        isatty(stdio::stdout())
+    /// In a pipe (`… | less`) others of our group may need it: there the command gets it when it asks.
+    pub(crate) fn offer(&mut self, group: Group) {
+        if isatty(stdio::stdin()) && isatty(stdio::stdout()) {
+            self.lend(group);
+        }
     }
 
     /// Whether the command has it.
@@ -37,26 +48,26 @@ impl Terminal {
 
     /// Gives it to the command's group, if we are in its foreground. True: the group has it.
     pub(crate) fn lend(&mut self, group: Group) -> bool {
-        if foreground() != Some(getpgrp()) {
+        if self.foreground() != Some(getpgrp()) {
             return false;
         }
-        let lent = tcsetpgrp(stdio::stdin(), group.id()).is_ok();
-        self.lent_to = lent.then_some(group);
-        lent
+        let is_lent = tcsetpgrp(&self.handle, group.id()).is_ok();
+        self.lent_to = is_lent.then_some(group);
+        is_lent
     }
 
     /// Takes it back from the command, if the command still has it.
     pub(crate) fn take_back(&mut self) {
         if let Some(group) = self.lent_to.take()
-            && foreground() == Some(group.id())
+            && self.foreground() == Some(group.id())
         {
-            let _ = tcsetpgrp(stdio::stdin(), getpgrp());
+            let _ = tcsetpgrp(&self.handle, getpgrp());
         }
     }
-}
 
-fn foreground() -> Option<Pid> {
-    tcgetpgrp(stdio::stdin()).ok()
+    fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(&self.handle).ok()
+    }
 }
 
 /// Whether a shell watches our group and could let it go on after a stop.

@@ -15,6 +15,7 @@ stories!(
     a_command_that_the_system_refuses_leaves_the_lock_free,
     what_makes_no_sense_is_64,
     a_nested_run_of_the_same_name_is_64_at_once,
+    a_nested_run_is_64_through_any_number_of_levels,
     a_nested_run_of_another_name_works,
     a_name_stays_taken_after_success_only,
     quiet_says_nothing_of_a_busy_lock,
@@ -119,7 +120,8 @@ fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
 }
 
 fn what_makes_no_sense_is_64(stage: &Stage) {
-    let cases: [&[&str]; 12] = [
+    let cases: [&[&str]; 13] = [
+        &["--hold-after", "11years", "x", "--", "true"],
         &["x"],
         &["--", "true"],
         &["--no-such-option", "x", "--", "true"],
@@ -149,6 +151,19 @@ fn a_nested_run_of_the_same_name_is_64_at_once(stage: &Stage) {
     assert_eq!(ended.code, 64);
     assert!(ended.error_line().contains("wait for itself"));
     assert!(!stage.path("ran").exists());
+}
+
+fn a_nested_run_is_64_through_any_number_of_levels(stage: &Stage) {
+    let inner = env!("CARGO_BIN_EXE_ferrolock");
+    let words = [
+        "x", "--", inner, "run", "y", "--", inner, "run", "z", "--", inner, "run", "x", "--",
+        "true",
+    ];
+
+    let ended = stage.run(&words);
+
+    assert_eq!(ended.code, 64);
+    assert!(ended.error_line().contains("\"x\""), "{ended:?}");
 }
 
 fn a_nested_run_of_another_name_works(stage: &Stage) {

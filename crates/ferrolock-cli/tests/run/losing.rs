@@ -10,6 +10,7 @@ use crate::stage::Stage;
 stories!(
     a_lock_that_was_removed_ends_the_command_with_term,
     after_the_grace_comes_kill_for_the_whole_group,
+    a_child_that_outlives_a_polite_command_is_killed_too,
     kill_comes_at_once_if_asked_for,
     a_warning_leaves_the_command_alone,
     a_loss_that_is_seen_at_the_end_counts_too,
@@ -69,6 +70,22 @@ fn after_the_grace_comes_kill_for_the_whole_group(stage: &Stage) {
     );
     assert!(term < kill, "{ended:?}");
     assert_eq!(stage.read("term").lines().count(), 1);
+}
+
+fn a_child_that_outlives_a_polite_command_is_killed_too(stage: &Stage) {
+    let script = "(trap '' TERM; echo up > up; while :; do sleep 0.02; done) & \
+        trap 'exit 0' TERM; echo $$ > leader; while :; do sleep 0.02; done";
+    let words = [
+        "--lease", "3s", "--grace", "500ms", "x", "--", "sh", "-c", script,
+    ];
+    let run = stage.start(&words);
+    stage.wait_for("up");
+    let group = leader(stage);
+
+    remove(stage, "x");
+
+    assert_eq!(run.end().code, 76);
+    assert!(living_in_group(group).is_empty());
 }
 
 fn kill_comes_at_once_if_asked_for(stage: &Stage) {

@@ -138,6 +138,7 @@ pub(crate) fn ferrolock() -> Command {
     for name in [
         "FERROLOCK_URL",
         "FERROLOCK_OWNER",
+        "FERROLOCK_OWNERS",
         "FERROLOCK_NAME",
         "FERROLOCK_ADDRESS",
     ] {

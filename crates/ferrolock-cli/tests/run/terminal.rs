@@ -11,6 +11,7 @@ stories!(
     a_command_that_is_stopped_too_long_is_killed_and_fg_says_so,
     a_background_job_gets_the_terminal_with_fg,
     a_pipe_keeps_the_terminal_for_its_other_end,
+    a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks,
 );
 
 const CTRL_C: &str = "\x03";
@@ -124,6 +125,19 @@ fn a_pipe_keeps_the_terminal_for_its_other_end(stage: &Stage) {
     // Its reader asks the terminal, as a pager does.
     terminal.type_in(
         "ferrolock run x -- echo text | sh -c 'read line; echo piped:$line; read key < /dev/tty; echo key:$key'\n",
+    );
+    terminal.wait_for("piped:text");
+
+    terminal.type_in("k\n");
+
+    terminal.wait_for("key:k");
+    close(terminal, shell);
+}
+
+fn a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+    terminal.type_in(
+        "echo text | ferrolock run x -- sh -c 'read line; echo piped:$line; read key < /dev/tty; echo key:$key'\n",
     );
     terminal.wait_for("piped:text");
 

@@ -61,7 +61,7 @@ impl Supervisor {
         plan: &Plan,
         client: &Client,
         guard: &Guard,
-        environment: [(&'static str, String); 3],
+        environment: [(&'static str, String); 4],
         report: &mut Report,
     ) -> io::Result<Self> {
         let judge = Judge::new(plan.terms, Moment::now());
@@ -76,7 +76,7 @@ impl Supervisor {
             gate,
             shim,
             told: None,
-            terminal: Terminal::of_input(),
+            terminal: Terminal::open(),
             judge,
             signals,
             children,
@@ -95,10 +95,8 @@ impl Supervisor {
     fn open_gate(&mut self, guard: &Guard) -> io::Result<()> {
         self.shim.tell(Order::Group(self.group))?;
         self.shim.tell(self.order(view(guard)))?;
-        if let Some(terminal) = &mut self.terminal
-            && terminal.is_ours_alone()
-        {
-            terminal.lend(self.group);
+        if let Some(terminal) = &mut self.terminal {
+            terminal.offer(self.group);
         }
         let opened = self.gate.open();
         if opened.is_err() {
@@ -134,7 +132,7 @@ impl Supervisor {
     /// Takes back what the command was given; the shim has nobody to kill any more.
     pub(super) fn dismiss(mut self) -> Dismissed {
         self.take_terminal();
-        self.shim.dismiss()
+        self.shim.dismiss(self.children)
     }
 
     fn pid(&self) -> Pid {
@@ -283,10 +281,8 @@ impl Supervisor {
     /// After a stop: the judge has looked at the clock first, so a command whose lock is lost does not go on.
     fn resume(&mut self) {
         if std::mem::take(&mut self.is_to_resume) {
-            if let Some(terminal) = self.terminal.as_mut()
-                && terminal.is_ours_alone()
-            {
-                terminal.lend(self.group);
+            if let Some(terminal) = &mut self.terminal {
+                terminal.offer(self.group);
             }
             let _ = self.group.signal(Signal::CONT);
         }
