@@ -102,7 +102,7 @@ impl Report {
     pub(crate) fn show_status(&mut self, holders: &[Holder]) {
         if self.shows_status() {
             let text = line::status(&self.name, holders, line::width());
-            let _ = write!(stderr(), "\r\x1b[K{text}");
+            print(&format!("\r\x1b[K{text}"));
             self.has_status = true;
         }
     }
@@ -115,7 +115,7 @@ impl Report {
     /// Takes the status line away.
     pub(crate) fn clear_status(&mut self) {
         if std::mem::take(&mut self.has_status) {
-            let _ = write!(stderr(), "\r\x1b[K");
+            print("\r\x1b[K");
         }
     }
 
@@ -172,16 +172,22 @@ impl Report {
         if let Value::Object(fields) = fields {
             object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
         }
-        // Nobody to tell is no reason to stop.
-        let _ = writeln!(stderr(), "{}", Value::Object(object));
+        print(&format!("{}\n", Value::Object(object)));
     }
 }
 
 /// One line of ours, for people.
 pub(crate) fn complain(message: &str) {
-    // In one write, so that lines of several processes do not mix; and line breaks would make several of one.
-    let line = format!("ferrolock: {}\n", message.replace(['\n', '\r'], " "));
-    let _ = stderr().write_all(line.as_bytes());
+    // Line breaks would make several of one.
+    print(&format!(
+        "ferrolock: {}\n",
+        message.replace(['\n', '\r'], " ")
+    ));
+}
+
+/// In one write, so that lines of several processes do not mix. Nobody to tell is no reason to stop.
+fn print(text: &str) {
+    let _ = stderr().write_all(text.as_bytes());
 }
 
 fn values(holders: &[Holder]) -> Vec<Value> {

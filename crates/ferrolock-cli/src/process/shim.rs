@@ -1,9 +1,9 @@
 //! The shim as `ferrolock` sees it.
 
-use std::io::{self, Write};
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -21,31 +21,34 @@ const END_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Shim {
     pid: Pid,
-    orders: ChildStdin,
+    orders: PipeWriter,
     ready: Receiver,
 }
 
 impl Shim {
     /// Starts it. The lifeline keeps what we hold ours until the shim has ended too.
-    pub(crate) fn start(lifeline: Option<OwnedFd>) -> io::Result<Self> {
+    ///
+    /// The orders are in its pipe before it is there: we may be gone the moment after.
+    pub(crate) fn start(lifeline: Option<OwnedFd>, orders: &[Order]) -> io::Result<Self> {
+        let (input, pipe) = io::pipe()?;
+        // A shim that somebody has stopped must not make us wait.
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        for order in orders {
+            write(&pipe, *order)?;
+        }
         let mut process = Command::new(this_program()?)
             .arg0("ferrolock")
             .arg(SHIM)
             .current_dir("/")
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::piped())
             // A standard stream is what a process can be handed without unsafe code; it prints nothing.
             .stderr(lifeline.map_or_else(Stdio::null, Stdio::from))
             .spawn()?;
-        let (orders, ready) = (process.stdin.take(), process.stdout.take());
-        let (Some(orders), Some(ready)) = (orders, ready) else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        // A shim that somebody has stopped must not make us wait.
-        fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
+        let ready = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self {
             pid: Pid::from_child(&process),
-            orders,
+            orders: pipe,
             ready: Receiver::from_owned_fd(OwnedFd::from(ready))?,
         })
     }
@@ -64,8 +67,8 @@ impl Shim {
     }
 
     /// Tells it something. A line is short enough to be written whole or not at all.
-    pub(crate) fn tell(&mut self, order: Order) -> io::Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes())
+    pub(crate) fn tell(&self, order: Order) -> io::Result<()> {
+        write(&self.orders, order)
     }
 
     /// Whether somebody has ended it.
@@ -74,7 +77,7 @@ impl Shim {
     }
 
     /// Takes its charge away: from now on it kills nobody.
-    pub(crate) fn dismiss(mut self, children: unix::Signal) -> Dismissed {
+    pub(crate) fn dismiss(self, children: unix::Signal) -> Dismissed {
         if self.tell(Order::Done).is_err() {
             // It is stopped and its pipe is full, or it is gone: else it would wake up one day and kill a stranger.
             let _ = kill_process(self.pid, Signal::KILL);
@@ -84,6 +87,10 @@ impl Shim {
             children,
         }
     }
+}
+
+fn write(mut pipe: &PipeWriter, order: Order) -> io::Result<()> {
+    pipe.write_all(format!("{order}\n").as_bytes())
 }
 
 /// A shim on its way out.

@@ -1,6 +1,7 @@
 //! The signals that come to `ferrolock`.
 
 use std::io;
+use std::sync::OnceLock;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, Signal as NixSignal};
@@ -89,12 +90,15 @@ pub(crate) fn name(signal: i32) -> String {
     }
 }
 
-/// One bit per ignored signal, where the system tells; asked before the first handler is set.
+/// One bit per ignored signal, where the system tells; read once, before the first handler is set.
 fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    *IGNORED.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or_default()
+    })
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Supervisor {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
         let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
-        let shim = Shim::start(client.lifeline())?;
+        let shim = Shim::start(client.lifeline(), &[])?;
         let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
         let shim = ready(shim, client).await?;
         let mut supervisor = Self {
@@ -206,12 +206,8 @@ impl Supervisor {
         let message = "the process that ends the command with us was killed: starting another";
         report.tell(&Event::Warning { message });
         let order = self.order(view);
-        let started = Shim::start(self.client.lifeline()).and_then(|mut shim| {
-            shim.tell(Order::Group(self.group))?;
-            shim.tell(order)?;
-            Ok(shim)
-        });
-        match started {
+        let orders = [Order::Group(self.group), order];
+        match Shim::start(self.client.lifeline(), &orders) {
             Ok(shim) => {
                 self.shim = shim;
                 self.told = Some(order);
@@ -358,7 +354,7 @@ async fn ready(first: Shim, client: &Client) -> io::Result<Shim> {
         if shim.ready().await.is_ok() {
             return Ok(shim);
         }
-        shim = Shim::start(client.lifeline())?;
+        shim = Shim::start(client.lifeline(), &[])?;
     }
     shim.ready().await?;
     Ok(shim)
