@@ -18,6 +18,9 @@ use super::OnLost;
 use super::terms::Terms;
 use crate::clock::Moment;
 
+/// Between two looks, so that a deadline that is reached is not looked at without a pause.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+
 /// The hold as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
@@ -103,8 +106,14 @@ impl Judge {
                     .map_or(regular, |cap| cap.min(regular))
             }
             None => {
-                let left = view.remaining.saturating_sub(self.terms.grace);
-                regular.min(view.now.after(left))
+                let early = view.remaining.saturating_sub(self.terms.grace);
+                // Who only warns has nothing to do before the deadline itself.
+                let left = if early.is_zero() {
+                    view.remaining
+                } else {
+                    early
+                };
+                regular.min(view.now.after(left.max(LOOK_MIN)))
             }
         }
     }

@@ -117,6 +117,9 @@ impl Supervisor {
             if self.is_over(guard, report) {
                 return self.verdict(guard);
             }
+            if self.is_to_resume {
+                continue;
+            }
             let next = self.next_look(view).since(Moment::now());
             let is_lost = matches!(view.state, HoldState::Lost(_));
             tokio::select! {

@@ -204,3 +204,14 @@ fn it_looks_again_when_something_is_due() {
     court.judge.look(late);
     assert_eq!(court.judge.next_look(late), court.start.after(SECOND * 27));
 }
+
+#[test]
+fn who_only_warns_looks_again_at_the_deadline() {
+    let mut court = Court::of(OnLost::Warn, None);
+    let view = court.view(23, HoldState::Uncertain, 27);
+
+    assert_eq!(court.judge.look(view), Step::Nothing);
+
+    let deadline = court.start.after(SECOND * 27);
+    assert_eq!(court.judge.next_look(view), deadline);
+}
