@@ -1,7 +1,9 @@
 //! A run in the foreground of a terminal, under a shell with job control.
 
+use testkit::{LIMIT, eventually};
+
 use crate::pty::{PROMPT, Pty, Shell};
-use crate::run::{is_alive, wait_until_gone};
+use crate::run::{is_alive, is_stopped, wait_until_gone};
 use crate::stage::Stage;
 
 stories!(
@@ -73,7 +75,7 @@ fn ctrl_z_stops_both_and_fg_goes_on(stage: &Stage) {
         terminal.wait_for("Stopped");
         terminal.wait_for(PROMPT);
         let leader = stage.read("leader").trim().parse().unwrap();
-        assert!(is_alive(leader) && crate::run::is_stopped(leader));
+        assert!(is_alive(leader) && is_stopped(leader));
         assert!(!stage.is_free("x"), "a stopped run keeps its lock");
 
         terminal.type_in("fg\n");
@@ -112,12 +114,21 @@ fn a_background_job_gets_the_terminal_with_fg(stage: &Stage) {
     );
     terminal.wait_for("up\r\n");
     // It reads in the background, which stops it, and us with it.
+    let job = job(&terminal);
+    eventually(LIMIT, "the stop of ferrolock", || is_stopped(job));
     terminal.type_in("fg\n");
     terminal.wait_for("ferrolock run");
     terminal.type_in("hello\n");
 
     terminal.wait_for("read:hello");
     close(terminal, shell);
+}
+
+/// The process that the shell has put into the background.
+fn job(terminal: &Pty) -> i32 {
+    let text = terminal.text();
+    let (_, rest) = text.rsplit_once("[1] ").unwrap();
+    rest.lines().next().unwrap().trim().parse().unwrap()
 }
 
 fn a_pipe_keeps_the_terminal_for_its_other_end(stage: &Stage) {
