@@ -18,4 +18,5 @@
 mod actor;
 mod deaths;
 mod stage;
+mod stopped;
 mod storm;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -89,6 +89,22 @@ impl Store {
         self.file(name.expect("a header names its map"))
     }
 
+    /// How many changes were committed to the table: the newer of the two numbers in LMDB's first two pages.
+    pub(crate) fn changes(&self) -> u64 {
+        const PAGE_LENGTH_AT: u64 = 40;
+        const NUMBER_AT: u64 = 144;
+        let data = fs::File::open(self.map().join("data.mdb")).unwrap();
+        let mut length = [0; 4];
+        data.read_exact_at(&mut length, PAGE_LENGTH_AT).unwrap();
+        let second = u64::from(u32::from_ne_bytes(length));
+        let numbers = [0, second].map(|page| {
+            let mut number = [0; 8];
+            data.read_exact_at(&mut number, page + NUMBER_AT).unwrap();
+            u64::from_ne_bytes(number)
+        });
+        numbers.into_iter().max().unwrap()
+    }
+
     /// The names in `sessions/`.
     pub(crate) fn sessions(&self) -> Vec<String> {
         let entries = fs::read_dir(self.file("sessions")).unwrap();
@@ -125,7 +141,11 @@ pub(crate) struct Entry {
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let length = self.content.len();
-        write!(f, "inode {}, mode {:o}, {length} bytes", self.inode, self.mode)
+        write!(
+            f,
+            "inode {}, mode {:o}, {length} bytes",
+            self.inode, self.mode
+        )
     }
 }
 
@@ -143,7 +163,14 @@ pub(crate) fn contents(path: &Path) -> BTreeMap<PathBuf, Entry> {
             all.extend(contents(&path));
         }
         let (inode, mode) = (found.ino(), found.mode());
-        all.insert(path, Entry { inode, mode, content });
+        all.insert(
+            path,
+            Entry {
+                inode,
+                mode,
+                content,
+            },
+        );
     }
     all
 }
@@ -169,7 +196,10 @@ pub(crate) fn assert_refused<T>(result: Result<T, Error>, code: &str, says: &str
 pub(crate) fn is_possible(command: &[&str]) -> bool {
     let mut started = Command::new(command[0]);
     started.args(&command[1..]).stdout(Stdio::null());
-    started.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    started
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// The boot clock, which all processes share.

@@ -107,7 +107,10 @@ impl Log {
     /// still; somebody who lives must not.
     fn enter(&self) {
         while flock(&self.probe, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if let Some(process) = self.holder_of_probe().filter(|process| !is_ending(*process)) {
+            if let Some(process) = self
+                .holder_of_probe()
+                .filter(|process| !is_ending(*process))
+            {
                 self.violated(&format!("process {process} is inside too"));
                 flock(&self.probe, FlockOperation::LockExclusive).unwrap();
                 return;
@@ -132,7 +135,10 @@ impl Log {
         let entries = fs::read_dir(&self.folder).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         let is_one = |path: &PathBuf| path.to_str().unwrap().contains("violation-");
-        paths.filter(is_one).map(|path| fs::read_to_string(path).unwrap()).collect()
+        paths
+            .filter(is_one)
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
     }
 
     fn read(&self) -> Record {
@@ -149,7 +155,12 @@ impl Log {
     }
 
     fn write(&self, record: Record) {
-        let Record { last_nanos, acquisitions, longest_gap_nanos, process } = record;
+        let Record {
+            last_nanos,
+            acquisitions,
+            longest_gap_nanos,
+            process,
+        } = record;
         let numbers = [last_nanos, acquisitions, longest_gap_nanos, process];
         let bytes = numbers.map(u64::to_be_bytes).concat();
         self.record.write_all_at(&bytes, 0).unwrap();
@@ -185,7 +196,9 @@ fn in_a_storm_of_kills_nobody_holds_twice_and_nobody_waits_for_a_lease() {
     eprintln!("the storm's seed is {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut swimmers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
-    eventually(LIMIT, "the first acquisition", || log.read().acquisitions > 0);
+    eventually(LIMIT, "the first acquisition", || {
+        log.read().acquisitions > 0
+    });
 
     let (begun, mut kills) = (Instant::now(), 0);
     while begun.elapsed() < duration() {
@@ -199,7 +212,9 @@ fn in_a_storm_of_kills_nobody_holds_twice_and_nobody_waits_for_a_lease() {
 
     let before = log.read();
     let what = "the survivors go on";
-    eventually(LIMIT, what, || log.read().acquisitions > before.acquisitions + 100);
+    eventually(LIMIT, what, || {
+        log.read().acquisitions > before.acquisitions + 100
+    });
     let record = log.read();
     let gap = Duration::from_nanos(record.longest_gap_nanos);
     let acquisitions = record.acquisitions;

@@ -15,20 +15,37 @@ pub(super) const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
 const RESERVE: usize = 16;
 
 /// A map, which stays open as long as the process lives: two maps of one file in a process undo each other's locks.
-#[derive(Clone, Copy)]
 pub(super) struct Map {
     env: &'static Env<WithoutTls>,
-    rows: Database<'static, Bytes, Bytes>,
+    /// Known from the first change on: a transaction is needed to ask for it, and whoever opens a map has no turn yet.
+    rows: Option<Database<'static, Bytes, Bytes>>,
     size: usize,
 }
 
 impl Map {
     /// Opens the map in that folder, or makes one. Once per folder and process.
     pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
-        Self::open_env(folder, size).map_err(|error| trouble(&error))
+        let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
+        if length_of(&folder.join(FILES[0]))? < needed_length(&env) {
+            return Err(cut_off(folder));
+        }
+        Ok(Self {
+            env: Box::leak(Box::new(env)),
+            rows: None,
+            size,
+        })
     }
 
-    fn open_env(folder: &Path, size: usize) -> heed::Result<Self> {
+    /// Takes part in the map in that folder, which somebody has made.
+    pub(super) fn join(folder: &Path, size: usize) -> Result<Self, Failure> {
+        // LMDB would begin an empty file anew.
+        if length_of(&folder.join(FILES[0]))? == 0 {
+            return Err(cut_off(folder));
+        }
+        Self::open(folder, size)
+    }
+
+    fn open_env(folder: &Path, size: usize) -> heed::Result<Env<WithoutTls>> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         // Nobody reads but inside a write transaction; LMDB wants one place for readers all the same.
         options.map_size(size).max_readers(1);
@@ -39,27 +56,23 @@ impl Map {
                       stores opens each inode once. NO_SYNC gives up what a crash of the machine would leave, and after \
                       another boot nothing is read."
         )]
-        let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder)? };
-        let env: &'static Env<WithoutTls> = Box::leak(Box::new(env));
-        let transaction = env.write_txn()?;
-        let rows = env.create_databases_and_commit(transaction, |opener, transaction| {
-            opener
-                .create_database::<Bytes, Bytes>(transaction, None)
-                .map(CommitOrAbort::<_, ()>::Commit)
-        })?;
-        Ok(Self {
-            env,
-            rows: rows.unwrap_commit(),
-            size,
-        })
+        let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder) };
+        env
     }
 
     /// Begins a change. The caller has the turn, so nobody else is inside.
-    pub(super) fn begin(&self) -> Result<Change, Failure> {
-        let transaction = self.env.write_txn().map_err(|error| trouble(&error))?;
+    pub(super) fn begin(&mut self) -> Result<Change, Failure> {
+        self.begin_change().map_err(|error| trouble(&error))
+    }
+
+    fn begin_change(&mut self) -> heed::Result<Change> {
+        let rows = match self.rows {
+            Some(rows) => rows,
+            None => *self.rows.insert(rows_of(self.env)?),
+        };
         Ok(Change {
-            rows: self.rows,
-            transaction,
+            rows,
+            transaction: self.env.write_txn()?,
             has_written: false,
         })
     }
@@ -71,13 +84,40 @@ impl Map {
         let used = pages.saturating_mul(table.page_size as usize);
         used > self.size - self.size / RESERVE
     }
+}
 
-    /// How long the file of the map has to be.
-    pub(super) fn length(&self) -> u64 {
-        let page = u64::from(self.env.unnamed_database_stat().page_size);
-        let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
-        last.saturating_add(1).saturating_mul(page)
-    }
+/// How long the file of the map has to be: one that was cut off would end the process when it is read through the map.
+fn needed_length(env: &Env<WithoutTls>) -> u64 {
+    let page = u64::from(env.unnamed_database_stat().page_size);
+    let last = u64::try_from(env.info().last_page_number).unwrap_or(u64::MAX);
+    last.saturating_add(1).saturating_mul(page)
+}
+
+fn length_of(file: &Path) -> Result<u64, Failure> {
+    let found = std::fs::metadata(file);
+    found
+        .map(|found| found.len())
+        .map_err(|error| super::folder::io_trouble(&file.display().to_string(), &error))
+}
+
+fn cut_off(folder: &Path) -> Failure {
+    refused(
+        "CORRUPT",
+        format!(
+            "a file of {} was cut off: end the processes that use the store and remove its directory",
+            folder.display()
+        ),
+    )
+}
+
+fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Bytes, Bytes>> {
+    let transaction = env.write_txn()?;
+    let rows = env.create_databases_and_commit(transaction, |opener, transaction| {
+        opener
+            .create_database::<Bytes, Bytes>(transaction, None)
+            .map(CommitOrAbort::<_, ()>::Commit)
+    })?;
+    Ok(rows.unwrap_commit())
 }
 
 impl std::fmt::Debug for Map {

@@ -170,9 +170,7 @@ impl<S: Send> Turn<S> {
 
     /// Who is inside while somebody waits here, as the system tells it.
     pub(super) fn holder(&self) -> Option<u32> {
-        let inode = self.ours.metadata().ok()?.ino();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        holder_in(&locks, inode)
+        holder_of(self.ours.metadata().ok()?.ino())
     }
 
     pub(super) fn is_waited_for(&self) -> bool {
@@ -184,6 +182,12 @@ impl<S> fmt::Debug for Turn<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Turn")
     }
+}
+
+/// The process that alone has the lock of that file.
+pub(super) fn holder_of(inode: u64) -> Option<u32> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    holder_in(&locks, inode)
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234.
