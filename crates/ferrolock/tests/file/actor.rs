@@ -227,7 +227,10 @@ impl Props {
 fn begin_transaction(map: &Path) {
     let mut options = heed::EnvOpenOptions::new();
     options.map_size(1 << 30).max_readers(1);
-    #[expect(unsafe_code, reason = "this process opens the table once and writes nothing")]
+    #[expect(
+        unsafe_code,
+        reason = "this process opens the table once and writes nothing"
+    )]
     let env = unsafe { options.open(map).unwrap() };
     let env: &'static heed::Env = Box::leak(Box::new(env));
     std::mem::forget(env.write_txn().unwrap());

@@ -17,6 +17,8 @@
 
 mod actor;
 mod deaths;
+mod removed;
 mod stage;
 mod stopped;
 mod storm;
+mod twice;

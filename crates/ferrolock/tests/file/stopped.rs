@@ -116,11 +116,17 @@ fn a_fresh_process_does_not_hang_in_a_transaction_of_another() {
 #[test]
 fn a_process_that_begins_a_store_and_stands_still_is_named() {
     let (store, other) = (Store::new(), Store::new());
-    std::fs::DirBuilder::new().mode(0o700).create(store.path()).unwrap();
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(store.path())
+        .unwrap();
     std::fs::write(store.file("store"), "").unwrap();
     let (mut inside, mut fresh) = (Actor::start(), Actor::start());
     let file = store.file("store");
-    assert_eq!(inside.does(&["flock", "exclusive", file.to_str().unwrap()]), "locked");
+    assert_eq!(
+        inside.does(&["flock", "exclusive", file.to_str().unwrap()]),
+        "locked"
+    );
     inside.stops();
     let limit = COMMAND.as_millis().to_string();
 
