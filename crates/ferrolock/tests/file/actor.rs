@@ -149,6 +149,10 @@ impl Props {
                 Some(guard) => self.holds(name, guard),
                 None => "busy".to_owned(),
             },
+            ["try for", name, wait] => match self.lock(name).try_lock_for(ms(wait)).await? {
+                Some(guard) => self.holds(name, guard),
+                None => "busy".to_owned(),
+            },
             ["lock", name] => {
                 let guard = self.lock(name).lock().await?;
                 self.holds(name, guard)

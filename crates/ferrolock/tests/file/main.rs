@@ -17,8 +17,11 @@
 
 mod actor;
 mod deaths;
+mod headers;
 mod removed;
+mod sessions;
 mod stage;
 mod stopped;
 mod storm;
 mod twice;
+mod wakes;

@@ -27,6 +27,15 @@ impl Store {
         Self { folder, path }
     }
 
+    /// Not begun yet, with a path of hundreds of bytes.
+    pub(crate) fn deep() -> Self {
+        let mut store = Self::new();
+        let long = "and so on".repeat(25);
+        fs::create_dir(store.beside(&long)).unwrap();
+        store.path = store.beside(&long).join("y".repeat(80));
+        store
+    }
+
     /// One that was begun, and that nobody uses any more.
     pub(crate) fn begun() -> Self {
         let store = Self::new();

@@ -1,6 +1,6 @@
 //! The table of a store: a file that all its processes have mapped into their memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RwTxn, WithoutTls};
@@ -17,6 +17,7 @@ const RESERVE: usize = 16;
 /// A map, which stays open as long as the process lives: two maps of one file in a process undo each other's locks.
 pub(super) struct Map {
     env: &'static Env<WithoutTls>,
+    data: PathBuf,
     /// Known from the first change on: a transaction is needed to ask for it, and whoever opens a map has no turn yet.
     rows: Option<Database<'static, Bytes, Bytes>>,
     size: usize,
@@ -26,11 +27,9 @@ impl Map {
     /// Opens the map in that folder, or makes one. Once per folder and process.
     pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
         let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
-        if length_of(&folder.join(FILES[0]))? < needed_length(&env) {
-            return Err(cut_off(folder));
-        }
         Ok(Self {
             env: Box::leak(Box::new(env)),
+            data: folder.join(FILES[0]),
             rows: None,
             size,
         })
@@ -38,9 +37,17 @@ impl Map {
 
     /// Takes part in the map in that folder, which somebody has made.
     pub(super) fn join(folder: &Path, size: usize) -> Result<Self, Failure> {
+        let data = folder.join(FILES[0]);
+        let told = |error| super::folder::io_trouble(&data.display().to_string(), &error);
         // LMDB would begin an empty file anew.
-        if length_of(&folder.join(FILES[0]))? == 0 {
-            return Err(cut_off(folder));
+        if std::fs::metadata(&data).map_err(told)?.len() == 0 {
+            return Err(refused(
+                "CORRUPT",
+                format!(
+                    "{} is empty: end the processes that use the store and remove its directory",
+                    data.display()
+                ),
+            ));
         }
         Self::open(folder, size)
     }
@@ -68,13 +75,30 @@ impl Map {
     fn begin_change(&mut self) -> heed::Result<Change> {
         let rows = match self.rows {
             Some(rows) => rows,
-            None => *self.rows.insert(rows_of(self.env)?),
+            None => {
+                self.lengthen()?;
+                *self.rows.insert(rows_of(self.env)?)
+            }
         };
         Ok(Change {
             rows,
             transaction: self.env.write_txn()?,
             has_written: false,
         })
+    }
+
+    /// Makes the file as long as its pages need it. To read a page through the map that is not in the file would end this
+    /// process; of zeros, LMDB says that they are no page. LMDB itself may leave the last pages out, so a short file is
+    /// not a damaged one. Whoever has the turn may do this: nobody else makes it longer meanwhile.
+    fn lengthen(&self) -> heed::Result<()> {
+        let page = u64::from(self.env.unnamed_database_stat().page_size);
+        let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
+        let needed = last.saturating_add(1).saturating_mul(page);
+        let file = std::fs::OpenOptions::new().write(true).open(&self.data)?;
+        if file.metadata()?.len() < needed {
+            file.set_len(needed)?;
+        }
+        Ok(())
     }
 
     /// Whether only the reserve is left, which is for what makes room.
@@ -84,30 +108,6 @@ impl Map {
         let used = pages.saturating_mul(table.page_size as usize);
         used > self.size - self.size / RESERVE
     }
-}
-
-/// How long the file of the map has to be: one that was cut off would end the process when it is read through the map.
-fn needed_length(env: &Env<WithoutTls>) -> u64 {
-    let page = u64::from(env.unnamed_database_stat().page_size);
-    let last = u64::try_from(env.info().last_page_number).unwrap_or(u64::MAX);
-    last.saturating_add(1).saturating_mul(page)
-}
-
-fn length_of(file: &Path) -> Result<u64, Failure> {
-    let found = std::fs::metadata(file);
-    found
-        .map(|found| found.len())
-        .map_err(|error| super::folder::io_trouble(&file.display().to_string(), &error))
-}
-
-fn cut_off(folder: &Path) -> Failure {
-    refused(
-        "CORRUPT",
-        format!(
-            "a file of {} was cut off: end the processes that use the store and remove its directory",
-            folder.display()
-        ),
-    )
 }
 
 fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Bytes, Bytes>> {
