@@ -149,6 +149,14 @@ impl Props {
                 Some(guard) => self.holds(name, guard),
                 None => "busy".to_owned(),
             },
+            // By a client of its own.
+            ["try other", url, name] => {
+                let client = Client::connect(url).await?;
+                match client.lock(name).try_lock().await? {
+                    Some(_) => "held".to_owned(),
+                    None => "busy".to_owned(),
+                }
+            }
             ["try for", name, wait] => match self.lock(name).try_lock_for(ms(wait)).await? {
                 Some(guard) => self.holds(name, guard),
                 None => "busy".to_owned(),

@@ -17,7 +17,10 @@
 
 mod actor;
 mod deaths;
+mod forks;
 mod headers;
+mod mounts;
+mod refusals;
 mod removed;
 mod sessions;
 mod stage;
