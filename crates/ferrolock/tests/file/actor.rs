@@ -128,23 +128,14 @@ struct Props {
     client: Option<Client>,
     guards: HashMap<String, Guard>,
     files: Vec<File>,
+    children: Vec<std::process::Child>,
 }
 
 impl Props {
     async fn act(&mut self, words: &[&str]) -> Result<String> {
         let began = Instant::now();
         Ok(match *words {
-            ["connect", url, lease] => {
-                let builder = Client::builder().url(url).watchdog_lease(ms(lease));
-                self.client = Some(builder.connect().await?);
-                "connected".to_owned()
-            }
-            ["connect", url, lease, limit] => {
-                let builder = Client::builder().url(url).watchdog_lease(ms(lease));
-                let builder = builder.command_limit(ms(limit)).connect_limit(ms(limit));
-                self.client = Some(builder.connect().await?);
-                "connected".to_owned()
-            }
+            ["connect", url, lease, ref limit @ ..] => self.connect(url, lease, limit).await?,
             ["try", name] => match self.lock(name).try_lock().await? {
                 Some(guard) => self.holds(name, guard),
                 None => "busy".to_owned(),
@@ -152,10 +143,8 @@ impl Props {
             // By a client of its own.
             ["try other", url, name] => {
                 let client = Client::connect(url).await?;
-                match client.lock(name).try_lock().await? {
-                    Some(_) => "held".to_owned(),
-                    None => "busy".to_owned(),
-                }
+                let guard = client.lock(name).try_lock().await?;
+                if guard.is_some() { "held" } else { "busy" }.to_owned()
             }
             ["try for", name, wait] => match self.lock(name).try_lock_for(ms(wait)).await? {
                 Some(guard) => self.holds(name, guard),
@@ -194,12 +183,7 @@ impl Props {
             }
             ["lifeline"] => self.share_lifeline(),
             // Holds what LMDB or another process would.
-            ["flock", how, path] => {
-                let file = File::options().read(true).write(true).open(path).unwrap();
-                flock(&file, operation(how)).unwrap();
-                self.files.push(file);
-                "locked".to_owned()
-            }
+            ["flock", how, path] => self.lock_file(how, path),
             ["transaction", map] => {
                 begin_transaction(Path::new(map));
                 "begun".to_owned()
@@ -213,6 +197,23 @@ impl Props {
         })
     }
 
+    /// `limit`: for everything, or none.
+    async fn connect(&mut self, url: &str, lease: &str, limit: &[&str]) -> Result<String> {
+        let mut builder = Client::builder().url(url).watchdog_lease(ms(lease));
+        for limit in limit {
+            builder = builder.command_limit(ms(limit)).connect_limit(ms(limit));
+        }
+        self.client = Some(builder.connect().await?);
+        Ok("connected".to_owned())
+    }
+
+    fn lock_file(&mut self, how: &str, path: &str) -> String {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        flock(&file, operation(how)).unwrap();
+        self.files.push(file);
+        "locked".to_owned()
+    }
+
     fn lock(&self, name: &str) -> ferrolock::Lock {
         self.client.as_ref().expect("connected").lock(name)
     }
@@ -223,15 +224,17 @@ impl Props {
     }
 
     /// Starts a program that keeps the lifeline as its output until it is killed; says its number.
-    fn share_lifeline(&self) -> String {
+    fn share_lifeline(&mut self) -> String {
         let lifeline = self.client.as_ref().unwrap().lifeline().unwrap();
         let child = Command::new("sleep")
-            .arg("600")
+            .arg("120")
             .stdin(Stdio::null())
             .stdout(Stdio::from(lifeline))
             .spawn()
             .unwrap();
-        child.id().to_string()
+        let number = child.id().to_string();
+        self.children.push(child);
+        number
     }
 }
 

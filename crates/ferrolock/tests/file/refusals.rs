@@ -152,8 +152,10 @@ async fn a_header_that_is_garbage_or_elsewhere_is_refused() {
     is_left_alone(&store, "EIO", "store").await;
 }
 
+type Damage = fn(&Path);
+
 /// What is done to the files of the table while nobody uses it.
-const DAMAGES: [(&str, fn(&Path)); 9] = [
+const DAMAGES: [(&str, Damage); 9] = [
     ("the table is missing", |map| {
         fs::remove_dir_all(map).unwrap()
     }),

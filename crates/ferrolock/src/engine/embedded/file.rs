@@ -14,6 +14,8 @@ mod mourning;
 mod rows;
 mod session;
 mod store;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod wakes;
 

@@ -75,7 +75,7 @@ impl Environment {
             return Ok(Opened::Now(environment));
         }
         let (folder, map) = match Folder::open(path, store, size)? {
-            Entry::Open(folder, map) => (folder, map),
+            Entry::Open(folder, map) => (*folder, map),
             Entry::Later => return Ok(Opened::Later),
             Entry::InUse => return Ok(Opened::InUse),
         };

@@ -59,7 +59,7 @@ pub(super) struct Folder {
 /// What came of a try to open a store.
 #[derive(Debug)]
 pub(super) enum Entry {
-    Open(Folder, Map),
+    Open(Box<Folder>, Map),
     /// Somebody is about to begin it, or it was replaced just now.
     Later,
     /// It is of before the machine was started, and somebody has its lock.
@@ -125,7 +125,7 @@ impl Folder {
             ));
         }
         let map = Map::join(&map_path, size)?;
-        Ok(Entry::Open(Self::of(path, store, header)?, map))
+        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
     }
 
     /// Begins a store; what one of before left is removed.
@@ -150,7 +150,7 @@ impl Folder {
         store.write_all(header.write().as_bytes()).map_err(told)?;
         // Between the two nobody can find it other than begun.
         lock(&store, FlockOperation::LockShared, &path)?;
-        Ok(Entry::Open(Self::of(path, store, header)?, map))
+        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
     }
 
     fn of(path: PathBuf, store: File, header: Header) -> Result<Self, Failure> {
@@ -228,7 +228,10 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
 fn check_file_system(path: &Path) -> Result<(), Failure> {
     let found = rustix::fs::statfs(path).map_err(|error| trouble(path, &error.into()))?;
     // The numbers have 32 bits; some platforms widen them with their sign.
-    let kind = u64::from(found.f_type as u32);
+    check_kind(path, u64::from(found.f_type as u32))
+}
+
+fn check_kind(path: &Path, kind: u64) -> Result<(), Failure> {
     match SHARED_FILE_SYSTEMS.iter().find(|(of, _)| *of == kind) {
         None => Ok(()),
         Some((_, name)) => Err(refused(
@@ -387,4 +390,40 @@ pub(super) fn io_trouble(what: &str, error: &io::Error) -> Failure {
         _ => "EIO",
     };
     refused(code, format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_others_are_refused_by_their_types() {
+        let check = |kind| check_kind(Path::new("/somewhere"), kind);
+
+        for (kind, name) in [
+            (0x6969, "NFS"),
+            (0x6573_5546, "FUSE"),
+            (0xff53_4d42, "CIFS"),
+        ] {
+            let Err(Failure::Refused { code, message }) = check(kind) else {
+                panic!("{name} is not refused");
+            };
+            assert_eq!(code, "NETWORKFS");
+            assert!(
+                message.contains(&format!("/somewhere lies on {name}")),
+                "{message}"
+            );
+            assert!(message.contains("?filesystem=any"), "{message}");
+        }
+        for local in [
+            0xef53,
+            0x9123_683e,
+            0x5846_5342,
+            0x0102_1994,
+            0x794c_7630,
+            0x2fc1_2fc1,
+        ] {
+            assert_eq!(check(local), Ok(()));
+        }
+    }
 }

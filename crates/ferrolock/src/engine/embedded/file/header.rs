@@ -149,7 +149,8 @@ impl Header {
             })
         };
         let files = [file()?, file()?, file()?];
-        if lines.next() != Some("end") || !map.starts_with("map-") || map.contains('/') {
+        let is_whole = lines.next() == Some("end") && text.ends_with('\n');
+        if !is_whole || !map.starts_with("map-") || map.contains('/') {
             return Err(garbled());
         }
         if boot != here.boot {
