@@ -257,8 +257,8 @@ fn ms(text: &str) -> Duration {
 
 fn operation(how: &str) -> FlockOperation {
     match how {
-        "shared" => FlockOperation::NonBlockingLockShared,
-        "exclusive" => FlockOperation::NonBlockingLockExclusive,
+        "shared" => FlockOperation::LockShared,
+        "exclusive" => FlockOperation::LockExclusive,
         _ => panic!("a lock is shared or exclusive"),
     }
 }

@@ -288,7 +288,7 @@ fn foreign(path: &Path) -> Failure {
 /// The process that is about to begin the store, as the system tells it.
 pub(super) fn beginner(place: &Place) -> Option<u32> {
     let store = fs::metadata(place.path.join(STORE)).ok()?;
-    super::turn::holder_of(store.ino())
+    super::turn::holder_of(&store)
 }
 
 fn header(mut store: &File, here: &World, path: &Path) -> Result<Header, Mismatch> {
