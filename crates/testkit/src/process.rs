@@ -22,6 +22,7 @@
 use crate::leash;
 use crate::wait::eventually;
 use std::env;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
@@ -49,7 +50,17 @@ impl Child {
     /// Starts this test binary again to run only the test named `role`.
     #[track_caller]
     pub fn again(role: &str, args: &[&str]) -> Self {
-        let mut process = Command::new(env::current_exe().expect("the running program"))
+        Self::again_under(&[], role, args)
+    }
+
+    /// The same, with another program before it that becomes the helper (`unshare`, `setpriv`), and its arguments.
+    #[track_caller]
+    pub fn again_under(program: &[&str], role: &str, args: &[&str]) -> Self {
+        let this = env::current_exe().expect("the running program");
+        let mut command: Vec<&OsStr> = program.iter().map(OsStr::new).collect();
+        command.push(this.as_os_str());
+        let mut process = Command::new(command[0])
+            .args(&command[1..])
             .args([role, "--exact", "--include-ignored", "--nocapture"])
             .env(ROLE, role)
             .env(ARGS, serde_json::to_string(args).expect("strings"))

@@ -241,7 +241,8 @@ impl ClientBuilder {
         use crate::engine::embedded::{FileEngine, Place};
         let place = Place::parse(path).map_err(Error::invalid)?;
         self.check_no_user("file:")?;
-        Ok((Opened::File(FileEngine::new(place)), self))
+        let engine = FileEngine::new(place, self.settings.command_limit);
+        Ok((Opened::File(engine), self))
     }
 
     #[cfg(all(feature = "embedded", not(target_os = "linux")))]

@@ -189,6 +189,11 @@ pub(crate) fn name_of(call: &Call) -> Option<&Arc<str>> {
     call.keys.first().filter(|_| ours)
 }
 
+/// Whether a call takes a lock that its owner did not have.
+pub(crate) fn is_acquire(call: &Call) -> bool {
+    std::ptr::eq(call.script, &ACQUIRE)
+}
+
 /// The client in a field.
 pub(crate) fn client_of(field: &str) -> Option<&str> {
     let (client, number) = field.rsplit_once(':')?;

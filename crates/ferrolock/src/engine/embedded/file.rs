@@ -14,6 +14,8 @@ mod mourning;
 mod rows;
 mod session;
 mod store;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod wakes;
 
@@ -30,6 +32,7 @@ use self::store::Store;
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
 use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use crate::protocol::lock;
 use crate::protocol::script::{Call, Value};
 
 /// One client's way to a store.
@@ -47,6 +50,9 @@ pub(crate) struct FileEngine {
 #[derive(Debug)]
 struct User {
     place: Place,
+    /// An acquire that comes to its turn later than this is not made: whoever asked for it has been told, or is about to be,
+    /// that there was no answer. Those who still wait ask again.
+    patience: Duration,
     id: u64,
     /// The client's own id, once there is one.
     client: OnceLock<Box<str>>,
@@ -61,13 +67,15 @@ struct User {
 }
 
 impl FileEngine {
-    pub(crate) fn new(place: Place) -> Arc<Self> {
+    /// A client whose commands may take so long.
+    pub(crate) fn new(place: Place, command_limit: Duration) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             address: place.address(),
             boxes: Arc::default(),
             user: Arc::new(User {
                 place,
+                patience: command_limit / 2,
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
                 client: OnceLock::new(),
                 is_known: AtomicBool::new(false),
@@ -99,7 +107,8 @@ impl User {
         }
         let found = opened(self.place.clone()).await?;
         let _ = self.found.set(found);
-        found.perform(Store::attach).await?;
+        let id = self.id;
+        found.perform(move |store| store.attach(id)).await?;
         let environment = self.environment.get_or_init(|| found);
         if self.is_closed.load(Ordering::Acquire) {
             self.leave(environment);
@@ -109,10 +118,11 @@ impl User {
     }
 
     async fn call(self: Arc<Self>, call: Call) -> Result<Value, Failure> {
+        let late = lock::is_acquire(&call).then(|| Clock::Boot.now().after(self.patience));
         let environment = self.environment().await?;
         let is_known = self.is_known.load(Ordering::Relaxed);
         let client = self.client.get().filter(|_| !is_known).cloned();
-        let reply = environment.call(client, call).await;
+        let reply = environment.call(client, call, late).await;
         if !is_known && reply.is_ok() {
             self.is_known.store(true, Ordering::Relaxed);
         }
@@ -164,7 +174,13 @@ impl Engine for FileEngine {
     }
 
     fn trouble(&self) -> Option<Failure> {
-        self.user.found.get()?.trouble()
+        if let Some(environment) = self.user.found.get() {
+            return environment.trouble();
+        }
+        let process = folder::beginner(&self.user.place)?;
+        Some(Failure::NotSent(format!(
+            "the store is being begun by process {process}, which may be stopped"
+        )))
     }
 
     fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
@@ -196,7 +212,8 @@ impl Engine for FileEngine {
         if self.user.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(environment) = self.user.environment.get() {
+        // Also when nobody saw it enter: whoever wanted to know may have been dropped meanwhile.
+        if let Some(environment) = self.user.found.get() {
             self.user.leave(environment);
         }
     }
@@ -213,8 +230,9 @@ async fn opened(place: Place) -> Result<&'static Environment, Failure> {
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("ferrolock-opens".to_owned());
     let begun = thread.spawn(move || {
+        let found = Environment::open(&place, || !tell.is_closed());
         // Whoever asked may be gone.
-        let _ = tell.send(Environment::open(&place));
+        let _ = tell.send(found);
     });
     begun.map_err(|error| folder::io_trouble("a thread to open the store", &error))?;
     let gone = || Failure::Unknown("the thread that opens the store has ended".to_owned());

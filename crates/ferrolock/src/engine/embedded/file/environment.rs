@@ -7,18 +7,30 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::address::Place;
-use super::folder::Folder;
+use super::folder::{Entry, Folder};
 use super::mourning::Mourning;
 use super::refused;
 use super::rows::Inode;
 use super::store::{Aftermath, Store};
 use super::turn::Turn;
 use super::wakes::{Post, Socket};
-use crate::engine::{Clock, Failure, Signal, unpoisoned};
+use crate::engine::{Clock, Failure, Signal, Tick, unpoisoned};
 use crate::protocol::script::{Call, Value};
 
 /// How much a store can hold; its file grows as it is used.
 const SIZE: usize = 1 << 30;
+
+/// How often a store of another boot that somebody still uses is tried.
+const TRIES: u32 = 500;
+const TRY_EVERY: Duration = Duration::from_millis(2);
+
+/// What came of a try to open a store.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Now(&'static Environment),
+    Later,
+    InUse,
+}
 
 /// A store that is open; for as long as the process lives.
 #[derive(Debug)]
@@ -32,12 +44,27 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// The store of that place. May take as long as another process needs that is just about to begin it.
-    pub(super) fn open(place: &Place) -> Result<&'static Self, Failure> {
-        Self::open_sized(place, SIZE)
+    /// The store of that place. Takes as long as another process needs that is just about to begin it, unless nobody wants
+    /// it any more.
+    pub(super) fn open(
+        place: &Place,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<&'static Self, Failure> {
+        let mut in_use = 0;
+        while is_wanted() {
+            match Self::open_sized(place, SIZE)? {
+                Opened::Now(environment) => return Ok(environment),
+                Opened::InUse if in_use == TRIES => return Err(still_used(place)),
+                Opened::InUse => in_use += 1,
+                Opened::Later => {}
+            }
+            nap();
+        }
+        Err(Failure::NotSent("nobody waits for the store".to_owned()))
     }
 
-    pub(super) fn open_sized(place: &Place, size: usize) -> Result<&'static Self, Failure> {
+    /// Never waits: whoever opens another store must not have to.
+    pub(super) fn open_sized(place: &Place, size: usize) -> Result<Opened, Failure> {
         /// By the inode of the file `store`, which stays taken while it is here: a second way to a directory, by a
         /// link or a mount, leads to the same entry.
         static OPEN: Mutex<Vec<(Inode, &Environment)>> = Mutex::new(Vec::new());
@@ -45,9 +72,13 @@ impl Environment {
         let (path, inode, store) = Folder::find(place)?;
         if let Some((_, environment)) = open.iter().find(|(of, _)| *of == inode) {
             environment.check_process()?;
-            return Ok(environment);
+            return Ok(Opened::Now(environment));
         }
-        let (folder, map) = Folder::open(path, store, size)?;
+        let (folder, map) = match Folder::open(path, store, size)? {
+            Entry::Open(folder, map) => (*folder, map),
+            Entry::Later => return Ok(Opened::Later),
+            Entry::InUse => return Ok(Opened::InUse),
+        };
         let environment: &'static Self = Box::leak(Box::new(Self {
             post: Post::open(folder.sessions())?,
             turn: Turn::new(folder.turn()?, folder.turn()?, Store::new(folder, map)?),
@@ -56,7 +87,7 @@ impl Environment {
             process: std::process::id(),
         }));
         open.push((inode, environment));
-        Ok(environment)
+        Ok(Opened::Now(environment))
     }
 
     /// A map and a thread do not survive a fork.
@@ -70,13 +101,19 @@ impl Environment {
         ))
     }
 
-    /// Runs a call of that client, whose process is to be written down if it is given.
+    /// Runs a call of that client, whose process is to be written down if it is given; unless it is late by then.
     pub(super) async fn call(
         &'static self,
         client: Option<Box<str>>,
         call: Call,
+        late: Option<Tick>,
     ) -> Result<Value, Failure> {
-        let work = move |store: &mut Store| store.call(client.as_deref(), &call);
+        let work = move |store: &mut Store| {
+            if late.is_some_and(|late| Clock::Boot.now() >= late) {
+                return (Err(too_late()), Aftermath::default());
+            }
+            store.call(client.as_deref(), &call)
+        };
         let begun = Clock::Boot.now();
         let work = match self.turn.now(work) {
             Ok((reply, after)) => {
@@ -200,6 +237,28 @@ impl Environment {
     pub(super) fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "on the thread that opens a store and does nothing else; another process is about to be done"
+)]
+fn nap() {
+    std::thread::sleep(TRY_EVERY);
+}
+
+fn still_used(place: &Place) -> Failure {
+    refused(
+        "INUSE",
+        format!(
+            "{} was begun before this machine was started, and somebody still uses it (another machine or kernel?): end that, or use another directory",
+            place.path.display()
+        ),
+    )
+}
+
+fn too_late() -> Failure {
+    Failure::NotSent("the store was held by another process for too long".to_owned())
 }
 
 fn no_thread() -> Failure {

@@ -10,14 +10,13 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::address::Place;
-use super::header::{Header, Mismatch, World};
+use super::header::{Header, Mismatch, UNFINISHED, World};
 use super::map::{self, Map};
 use super::refused;
 use super::rows::Inode;
@@ -26,10 +25,6 @@ use crate::engine::Failure;
 const STORE: &str = "store";
 const TURN: &str = "turn";
 const SESSIONS: &str = "sessions";
-
-/// How often the store's lock is asked for, by whoever finds the store of another boot, or none.
-const TRIES: u32 = 500;
-const TRY_EVERY: Duration = Duration::from_millis(2);
 
 /// File systems over which other machines, or a program in between, see the files: locks and maps cannot be trusted there.
 const SHARED_FILE_SYSTEMS: [(u64, &str); 15] = [
@@ -61,6 +56,16 @@ pub(super) struct Folder {
     pub(super) header: Header,
 }
 
+/// What came of a try to open a store.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Open(Box<Folder>, Map),
+    /// Somebody is about to begin it, or it was replaced just now.
+    Later,
+    /// It is of before the machine was started, and somebody has its lock.
+    InUse,
+}
+
 impl Folder {
     /// Where the store of that place is, made if there is none, and which it is.
     pub(super) fn find(place: &Place) -> Result<(PathBuf, Inode, File), Failure> {
@@ -74,45 +79,43 @@ impl Folder {
         Ok((path, inode_of(&store)?, store))
     }
 
-    /// Takes part in the store, or begins it.
-    pub(super) fn open(path: PathBuf, store: File, size: usize) -> Result<(Self, Map), Failure> {
+    /// Takes part in the store, or begins it, unless others are in the way just now.
+    pub(super) fn open(path: PathBuf, store: File, size: usize) -> Result<Entry, Failure> {
         let here = World::here()?;
-        for _ in 0..TRIES {
-            lock(&store, FlockOperation::LockShared, &path)?;
-            match header(&store, &here, &path) {
-                Ok(header) => return Self::joined(path, store, header, size),
-                Err(Mismatch::Refused(failure)) => return Err(failure),
-                Err(Mismatch::Empty | Mismatch::OtherBoot) => {}
-            }
-            // Whoever has it alone knows that nobody uses the store.
-            match flock(&store, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => match header(&store, &here, &path) {
-                    Err(Mismatch::Empty | Mismatch::OtherBoot) => {
-                        return Self::begun(path, store, here, size);
-                    }
-                    _ => continue,
-                },
-                Err(rustix::io::Errno::AGAIN) => nap(),
-                Err(error) => return Err(trouble(&path, &error.into())),
-            }
+        if !is_locked(&store, FlockOperation::NonBlockingLockShared, &path)? {
+            return Ok(Entry::Later);
         }
-        Err(refused(
-            "INUSE",
-            format!(
-                "{} was begun before this machine was started, and somebody still uses it (another machine or kernel?): end that, or use another directory",
-                path.display()
-            ),
-        ))
+        match header(&store, &here, &path) {
+            Ok(header) => return Self::joined(path, store, header, size),
+            Err(Mismatch::Refused(failure)) => return Err(failure),
+            Err(Mismatch::Empty | Mismatch::Unfinished | Mismatch::OtherBoot) => {}
+        }
+        // Whoever has it alone knows that nobody uses the store.
+        if !is_locked(&store, FlockOperation::NonBlockingLockExclusive, &path)? {
+            return Ok(match header(&store, &here, &path) {
+                Err(Mismatch::OtherBoot) => Entry::InUse,
+                _ => Entry::Later,
+            });
+        }
+        // What was read before may have been true before only; and what lies at the path, another store's.
+        if !is_at(&path.join(STORE), inode_of(&store)?) {
+            return Ok(Entry::Later);
+        }
+        match header(&store, &here, &path) {
+            Err(Mismatch::Empty) => check_nothing_else(&path)?,
+            Err(Mismatch::Unfinished | Mismatch::OtherBoot) => {}
+            _ => return Ok(Entry::Later),
+        }
+        Self::begun(path, store, here, size)
     }
 
-    fn joined(
-        path: PathBuf,
-        store: File,
-        header: Header,
-        size: usize,
-    ) -> Result<(Self, Map), Failure> {
+    fn joined(path: PathBuf, store: File, header: Header, size: usize) -> Result<Entry, Failure> {
         let map_path = path.join(&header.map);
-        if files(&path, &map_path)? != header.files.map(Some) {
+        let files = files(&path, &map_path)?;
+        if !is_at(&path.join(STORE), inode_of(&store)?) {
+            return Ok(Entry::Later);
+        }
+        if files != header.files.map(Some) {
             return Err(refused(
                 "CORRUPT",
                 format!(
@@ -121,22 +124,18 @@ impl Folder {
                 ),
             ));
         }
-        let map = Map::open(&map_path, size)?;
-        check_length(&path, &map_path, &map)?;
-        Ok((Self::of(path, store, header)?, map))
+        let map = Map::join(&map_path, size)?;
+        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
     }
 
     /// Begins a store; what one of before left is removed.
-    fn begun(
-        path: PathBuf,
-        mut store: File,
-        here: World,
-        size: usize,
-    ) -> Result<(Self, Map), Failure> {
+    fn begun(path: PathBuf, mut store: File, here: World, size: usize) -> Result<Entry, Failure> {
         let told = |error: io::Error| trouble(&path, &error);
-        store.set_len(0).map_err(told)?;
+        // From here on, until the header is whole, the store is known as an unfinished one of ours, whoever finds it.
+        store.write_all_at(UNFINISHED.as_bytes(), 0).map_err(told)?;
+        store.set_len(UNFINISHED.len() as u64).map_err(told)?;
         clear(&path).map_err(told)?;
-        let map_name = format!("map-{:016x}", fastrand::u64(..));
+        let map_name = format!("map-{}", new_name());
         let map_path = path.join(&map_name);
         for folder in [&map_path, &path.join(SESSIONS)] {
             DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
@@ -151,7 +150,7 @@ impl Folder {
         store.write_all(header.write().as_bytes()).map_err(told)?;
         // Between the two nobody can find it other than begun.
         lock(&store, FlockOperation::LockShared, &path)?;
-        Ok((Self::of(path, store, header)?, map))
+        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
     }
 
     fn of(path: PathBuf, store: File, header: Header) -> Result<Self, Failure> {
@@ -166,11 +165,7 @@ impl Folder {
 
     /// Whether the store that was opened is still the one at its path.
     pub(super) fn is_in_place(&self) -> bool {
-        let found = rustix::fs::stat(&self.store_path);
-        found.is_ok_and(|found| {
-            let Inode { device, number } = self.store_inode;
-            (found.st_dev, found.st_ino) == (device, number)
-        })
+        is_at(&self.store_path, self.store_inode)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -233,7 +228,10 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
 fn check_file_system(path: &Path) -> Result<(), Failure> {
     let found = rustix::fs::statfs(path).map_err(|error| trouble(path, &error.into()))?;
     // The numbers have 32 bits; some platforms widen them with their sign.
-    let kind = u64::from(found.f_type as u32);
+    check_kind(path, u64::from(found.f_type as u32))
+}
+
+fn check_kind(path: &Path, kind: u64) -> Result<(), Failure> {
     match SHARED_FILE_SYSTEMS.iter().find(|(of, _)| *of == kind) {
         None => Ok(()),
         Some((_, name)) => Err(refused(
@@ -265,17 +263,32 @@ fn store_file(path: &Path) -> Result<File, Failure> {
             }
             // Somebody else was faster.
             Some(_) if file.exists() => {}
-            Some(_) => {
-                return Err(refused(
-                    "FOREIGN",
-                    format!(
-                        "{} is neither empty nor a store: use another directory",
-                        path.display()
-                    ),
-                ));
-            }
+            Some(_) => return Err(foreign(path)),
         }
     }
+}
+
+/// An empty file `store` in a directory with other things in it is none of ours.
+fn check_nothing_else(path: &Path) -> Result<(), Failure> {
+    let inside = fs::read_dir(path).map_err(|error| trouble(path, &error))?;
+    match inside.count() {
+        0 | 1 => Ok(()),
+        _ => Err(foreign(path)),
+    }
+}
+
+fn foreign(path: &Path) -> Failure {
+    let shown = path.display();
+    refused(
+        "FOREIGN",
+        format!("{shown} is neither empty nor a store: use another directory"),
+    )
+}
+
+/// The process that is about to begin the store, as the system tells it.
+pub(super) fn beginner(place: &Place) -> Option<u32> {
+    let store = fs::metadata(place.path.join(STORE)).ok()?;
+    super::turn::holder_of(&store)
 }
 
 fn header(mut store: &File, here: &World, path: &Path) -> Result<Header, Mismatch> {
@@ -325,28 +338,33 @@ fn files(path: &Path, map: &Path) -> Result<[Option<Inode>; 3], Failure> {
     Ok([look(data)?, look(locks)?, look(path.join(TURN))?])
 }
 
-/// A file that was cut off would end the process when it is read through the map.
-fn check_length(path: &Path, map_path: &Path, map: &Map) -> Result<(), Failure> {
-    let data = map_path.join(map::FILES[0]);
-    let length = fs::metadata(&data).map_err(|error| trouble(&data, &error))?;
-    if length.len() >= map.length() {
-        return Ok(());
-    }
-    Err(refused(
-        "CORRUPT",
-        format!(
-            "a file of {} was cut off: end the processes that use it and remove the directory",
-            path.display()
-        ),
-    ))
-}
-
 pub(super) fn inode_of(file: impl AsFd) -> Result<Inode, Failure> {
     let found = rustix::fs::fstat(file).map_err(|error| io_trouble("the store", &error.into()))?;
     Ok(Inode {
         device: found.st_dev,
         number: found.st_ino,
     })
+}
+
+/// Whether that very file lies there.
+fn is_at(path: &Path, inode: Inode) -> bool {
+    let found = rustix::fs::stat(path);
+    found.is_ok_and(|found| (found.st_dev, found.st_ino) == (inode.device, inode.number))
+}
+
+/// A name that no other process gives to anything, as far as chance can promise that.
+pub(super) fn new_name() -> String {
+    let random = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..));
+    format!("{random:016x}")
+}
+
+/// Takes the lock, unless others have it.
+fn is_locked(store: &File, how: FlockOperation, path: &Path) -> Result<bool, Failure> {
+    match flock(store, how) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::AGAIN) => Ok(false),
+        Err(error) => Err(trouble(path, &error.into())),
+    }
 }
 
 fn lock(store: &File, how: FlockOperation, path: &Path) -> Result<(), Failure> {
@@ -356,14 +374,6 @@ fn lock(store: &File, how: FlockOperation, path: &Path) -> Result<(), Failure> {
             done => return done.map_err(|error| trouble(path, &error.into())),
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "on the thread that opens a store and does nothing else; another process is about to be done"
-)]
-fn nap() {
-    std::thread::sleep(TRY_EVERY);
 }
 
 fn trouble(path: &Path, error: &io::Error) -> Failure {
@@ -380,4 +390,40 @@ pub(super) fn io_trouble(what: &str, error: &io::Error) -> Failure {
         _ => "EIO",
     };
     refused(code, format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_others_are_refused_by_their_types() {
+        let check = |kind| check_kind(Path::new("/somewhere"), kind);
+
+        for (kind, name) in [
+            (0x6969, "NFS"),
+            (0x6573_5546, "FUSE"),
+            (0xff53_4d42, "CIFS"),
+        ] {
+            let Err(Failure::Refused { code, message }) = check(kind) else {
+                panic!("{name} is not refused");
+            };
+            assert_eq!(code, "NETWORKFS");
+            assert!(
+                message.contains(&format!("/somewhere lies on {name}")),
+                "{message}"
+            );
+            assert!(message.contains("?filesystem=any"), "{message}");
+        }
+        for local in [
+            0xef53,
+            0x9123_683e,
+            0x5846_5342,
+            0x0102_1994,
+            0x794c_7630,
+            0x2fc1_2fc1,
+        ] {
+            assert_eq!(check(local), Ok(()));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The table of a store: a file that all its processes have mapped into their memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RwTxn, WithoutTls};
@@ -15,20 +15,44 @@ pub(super) const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
 const RESERVE: usize = 16;
 
 /// A map, which stays open as long as the process lives: two maps of one file in a process undo each other's locks.
-#[derive(Clone, Copy)]
 pub(super) struct Map {
     env: &'static Env<WithoutTls>,
-    rows: Database<'static, Bytes, Bytes>,
+    data: PathBuf,
+    /// Known from the first change on: a transaction is needed to ask for it, and whoever opens a map has no turn yet.
+    rows: Option<Database<'static, Bytes, Bytes>>,
     size: usize,
 }
 
 impl Map {
     /// Opens the map in that folder, or makes one. Once per folder and process.
     pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
-        Self::open_env(folder, size).map_err(|error| trouble(&error))
+        let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
+        Ok(Self {
+            env: Box::leak(Box::new(env)),
+            data: folder.join(FILES[0]),
+            rows: None,
+            size,
+        })
     }
 
-    fn open_env(folder: &Path, size: usize) -> heed::Result<Self> {
+    /// Takes part in the map in that folder, which somebody has made.
+    pub(super) fn join(folder: &Path, size: usize) -> Result<Self, Failure> {
+        let data = folder.join(FILES[0]);
+        let told = |error| super::folder::io_trouble(&data.display().to_string(), &error);
+        // LMDB would begin an empty file anew.
+        if std::fs::metadata(&data).map_err(told)?.len() == 0 {
+            return Err(refused(
+                "CORRUPT",
+                format!(
+                    "{} is empty: end the processes that use the store and remove its directory",
+                    data.display()
+                ),
+            ));
+        }
+        Self::open(folder, size)
+    }
+
+    fn open_env(folder: &Path, size: usize) -> heed::Result<Env<WithoutTls>> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         // Nobody reads but inside a write transaction; LMDB wants one place for readers all the same.
         options.map_size(size).max_readers(1);
@@ -39,29 +63,42 @@ impl Map {
                       stores opens each inode once. NO_SYNC gives up what a crash of the machine would leave, and after \
                       another boot nothing is read."
         )]
-        let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder)? };
-        let env: &'static Env<WithoutTls> = Box::leak(Box::new(env));
-        let transaction = env.write_txn()?;
-        let rows = env.create_databases_and_commit(transaction, |opener, transaction| {
-            opener
-                .create_database::<Bytes, Bytes>(transaction, None)
-                .map(CommitOrAbort::<_, ()>::Commit)
-        })?;
-        Ok(Self {
-            env,
-            rows: rows.unwrap_commit(),
-            size,
-        })
+        let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder) };
+        env
     }
 
     /// Begins a change. The caller has the turn, so nobody else is inside.
-    pub(super) fn begin(&self) -> Result<Change, Failure> {
-        let transaction = self.env.write_txn().map_err(|error| trouble(&error))?;
+    pub(super) fn begin(&mut self) -> Result<Change, Failure> {
+        self.begin_change().map_err(|error| trouble(&error))
+    }
+
+    fn begin_change(&mut self) -> heed::Result<Change> {
+        let rows = match self.rows {
+            Some(rows) => rows,
+            None => {
+                self.lengthen()?;
+                *self.rows.insert(rows_of(self.env)?)
+            }
+        };
         Ok(Change {
-            rows: self.rows,
-            transaction,
+            rows,
+            transaction: self.env.write_txn()?,
             has_written: false,
         })
+    }
+
+    /// Makes the file as long as its pages need it. To read a page through the map that is not in the file would end this
+    /// process; of zeros, LMDB says that they are no page. LMDB itself may leave the last pages out, so a short file is
+    /// not a damaged one. Whoever has the turn may do this: nobody else makes it longer meanwhile.
+    fn lengthen(&self) -> heed::Result<()> {
+        let page = u64::from(self.env.unnamed_database_stat().page_size);
+        let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
+        let needed = last.saturating_add(1).saturating_mul(page);
+        let file = std::fs::OpenOptions::new().write(true).open(&self.data)?;
+        if file.metadata()?.len() < needed {
+            file.set_len(needed)?;
+        }
+        Ok(())
     }
 
     /// Whether only the reserve is left, which is for what makes room.
@@ -71,13 +108,16 @@ impl Map {
         let used = pages.saturating_mul(table.page_size as usize);
         used > self.size - self.size / RESERVE
     }
+}
 
-    /// How long the file of the map has to be.
-    pub(super) fn length(&self) -> u64 {
-        let page = u64::from(self.env.unnamed_database_stat().page_size);
-        let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
-        last.saturating_add(1).saturating_mul(page)
-    }
+fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Bytes, Bytes>> {
+    let transaction = env.write_txn()?;
+    let rows = env.create_databases_and_commit(transaction, |opener, transaction| {
+        opener
+            .create_database::<Bytes, Bytes>(transaction, None)
+            .map(CommitOrAbort::<_, ()>::Commit)
+    })?;
+    Ok(rows.unwrap_commit())
 }
 
 impl std::fmt::Debug for Map {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::super::keyspace::Millis;
-use super::folder::{inode_of, io_trouble, new_file};
+use super::folder::{inode_of, io_trouble, new_file, new_name};
 use super::map::Change;
 use super::rows::{self, Inode};
 use crate::engine::Failure;
@@ -23,9 +23,11 @@ const KNOWN_MAX: usize = 256;
 /// How long it is remembered that a session is dead: what it held longer than this ends with its lease.
 const REMEMBERED: Millis = 24 * 60 * 60 * 1000;
 
+const SOCKET: &str = ".wake";
+
 /// The name of the socket beside a session's file.
 pub(super) fn socket_name(session: &str) -> String {
-    format!("{session}.wake")
+    format!("{session}{SOCKET}")
 }
 
 /// The session of this process.
@@ -40,7 +42,7 @@ pub(super) struct Session {
 impl Session {
     /// Begins one; it is known to others when [`Session::register`] is committed.
     pub(super) fn begin(folder: &Path) -> Result<Self, Failure> {
-        let name = format!("{:016x}", fastrand::u64(..));
+        let name = new_name();
         let path = folder.join(&name);
         let told = |error: &std::io::Error| io_trouble(&path.display().to_string(), error);
         let file = new_file(&path).map_err(|error| told(&error))?;
@@ -164,6 +166,7 @@ impl Others {
         own: &str,
         now: Millis,
     ) -> Result<Vec<String>, Failure> {
+        self.sweep_files(change)?;
         let mut dead = Vec::new();
         for (name, _) in change.all(rows::SESSIONS)? {
             let Some(session) = name
@@ -183,6 +186,33 @@ impl Others {
         forget_old_graves(change, now)?;
         Ok(dead)
     }
+}
+
+impl Others {
+    /// Removes files of sessions that nobody knows: their processes were killed before they had entered, or when they had
+    /// left. A session enters and leaves in one turn, with its files, so whoever has the turn sees no other.
+    fn sweep_files(&self, change: &Change) -> Result<(), Failure> {
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return Ok(());
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some(session) = name.to_str().and_then(session_of_file) else {
+                continue;
+            };
+            if change.get(&rows::session(session))?.is_none() {
+                remove_files(&self.folder, session);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The session whose file or socket is called so.
+fn session_of_file(name: &str) -> Option<&str> {
+    let session = name.strip_suffix(SOCKET).unwrap_or(name);
+    let is_one = session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then_some(session)
 }
 
 fn open(path: &Path) -> Option<File> {

@@ -1,6 +1,6 @@
 //! What is done in one turn: a call, a subscription, the beginning and the end of a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::channels::ListenerId;
@@ -36,7 +36,8 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Open {
     session: Session,
-    engines: usize,
+    /// By their numbers: one that enters or leaves twice is still one.
+    engines: BTreeSet<u64>,
     socket: Option<Socket>,
 }
 
@@ -61,9 +62,9 @@ impl Store {
     }
 
     /// One engine more uses the store; the first begins the session.
-    pub(super) fn attach(&mut self) -> Result<(), Failure> {
+    pub(super) fn attach(&mut self, engine: u64) -> Result<(), Failure> {
         if let Some(open) = &mut self.session {
-            open.engines += 1;
+            open.engines.insert(engine);
             return Ok(());
         }
         self.check_in_place()?;
@@ -84,7 +85,7 @@ impl Store {
         }
         self.session = Some(Open {
             session,
-            engines: 1,
+            engines: BTreeSet::from([engine]),
             socket: None,
         });
         Ok(())
@@ -96,8 +97,8 @@ impl Store {
         let Some(open) = &mut self.session else {
             return;
         };
-        open.engines -= 1;
-        let is_last = open.engines == 0;
+        open.engines.remove(&engine);
+        let is_last = open.engines.is_empty();
         let ended = self.map.begin().and_then(|mut change| {
             if let Some(client) = client {
                 change.delete(&rows::client(client))?;

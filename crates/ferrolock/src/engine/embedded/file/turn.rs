@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -19,6 +19,10 @@ use crate::engine::{Clock, unpoisoned};
 
 /// How long a turn is asked for before the thread that waits is: others mostly need some 10 µs.
 const PATIENCE: Duration = Duration::from_micros(100);
+/// So many calls are made in one turn of the thread that waits: other processes want theirs.
+const SERVED_MAX: usize = 64;
+/// How often the system is asked who is inside.
+const LOOKS: usize = 10;
 
 /// What is done in a turn, and what follows when the turn is over.
 pub(super) type Work<S> = Box<dyn FnOnce(&mut S) -> Then + Send>;
@@ -158,7 +162,10 @@ impl<S: Send> Turn<S> {
 
     fn serve_line(&self) -> Vec<Then> {
         let (mut state, mut then) = (unpoisoned(&self.state), Vec::new());
-        while let Some(waiting) = { unpoisoned(&self.line).pop_front() } {
+        for _ in 0..SERVED_MAX {
+            let Some(waiting) = ({ unpoisoned(&self.line).pop_front() }) else {
+                break;
+            };
             if waiting.ticket.decide(BEGUN) {
                 then.push((waiting.work)(&mut state));
             }
@@ -174,9 +181,7 @@ impl<S: Send> Turn<S> {
 
     /// Who is inside while somebody waits here, as the system tells it.
     pub(super) fn holder(&self) -> Option<u32> {
-        let inode = self.ours.metadata().ok()?.ino();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        holder_in(&locks, inode)
+        holder_of(&self.ours.metadata().ok()?)
     }
 
     pub(super) fn is_waited_for(&self) -> bool {
@@ -190,17 +195,35 @@ impl<S> fmt::Debug for Turn<S> {
     }
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234.
-fn holder_in(locks: &str, inode: u64) -> Option<u32> {
-    locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, "WRITE", process, file, ..] = words.as_slice() else {
-            return None;
-        };
-        let number: u64 = file.rsplit(':').next()?.parse().ok()?;
-        let process = process.parse().ok().filter(|process| *process > 0)?;
-        (number == inode).then_some(process)
+/// The process that alone has the lock of that file.
+pub(super) fn holder_of(file: &Metadata) -> Option<u32> {
+    // The list is read in pieces, and lines are left out when others change it meanwhile.
+    (0..LOOKS).find_map(|_| {
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        holder_in(&locks, file.dev(), file.ino())
     })
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234 on device fe:00. Some file systems
+/// tell programs of other devices than those that stand here.
+fn holder_in(locks: &str, device: u64, inode: u64) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let (on_device, anywhere) = (
+        format!("{major:02x}:{minor:02x}:{inode}"),
+        format!(":{inode}"),
+    );
+    let holder = |is_it: &dyn Fn(&str) -> bool| {
+        locks.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [_, "FLOCK", _, "WRITE", process, file, ..] if is_it(file) => {
+                    process.parse().ok().filter(|process| *process > 0)
+                }
+                _ => None,
+            }
+        })
+    };
+    holder(&|file| file == on_device).or_else(|| holder(&|file| file.ends_with(&anywhere)))
 }
 
 #[cfg(test)]
@@ -213,10 +236,17 @@ mod tests {
                      2: FLOCK  ADVISORY  WRITE 41 fe:00:12 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 43 fe:00:12 0 EOF\n\
                      3: FLOCK  ADVISORY  READ  44 fe:00:13 0 EOF\n\
-                     4: FLOCK  ADVISORY  WRITE 0 fe:00:14 0 EOF\n";
+                     4: FLOCK  ADVISORY  WRITE 0 fe:00:14 0 EOF\n\
+                     5: FLOCK  ADVISORY  WRITE 45 00:1b:15 0 EOF\n\
+                     6: FLOCK  ADVISORY  WRITE 46 fe:00:15 0 EOF\n\
+                     7: FLOCK  ADVISORY  WRITE 47 00:1b:16 0 EOF\n";
 
-        assert_eq!(holder_in(locks, 12), Some(41));
-        assert_eq!(holder_in(locks, 13), None);
-        assert_eq!(holder_in(locks, 14), None);
+        let device = rustix::fs::makedev(0xfe, 0);
+        assert_eq!(holder_in(locks, device, 12), Some(41));
+        assert_eq!(holder_in(locks, device, 13), None);
+        assert_eq!(holder_in(locks, device, 14), None);
+        assert_eq!(holder_in(locks, device, 15), Some(46));
+        assert_eq!(holder_in(locks, device, 16), Some(47));
+        assert_eq!(holder_in(locks, device, 2), None);
     }
 }

@@ -1,0 +1,168 @@
+//! A store that is full, and what only the inside of a store can show.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::address::Place;
+use super::environment::{Environment, Opened};
+use crate::engine::{Clock, Ear, Failure, Signal, Tick};
+use crate::protocol::lock::{self, Bearer, LockKeys};
+use crate::protocol::script::{Call, Value};
+
+const LEASE: Duration = Duration::from_secs(600);
+
+/// A store of that size, and its directory.
+fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
+    let private = std::fs::Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().permissions(private).tempdir();
+    let folder = folder.unwrap();
+    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    let Ok(Opened::Now(environment)) = Environment::open_sized(&place, size) else {
+        panic!("a new store can be opened");
+    };
+    (environment, folder)
+}
+
+/// A lock with a long name, and one who would hold it.
+fn lock(number: usize) -> (LockKeys, Bearer) {
+    let keys = LockKeys::new(format!("{} {number}", "name".repeat(50)).into());
+    let who = Some(Arc::from("1\nhost\nlabel"));
+    let field = Arc::from(format!("client:{number}"));
+    (keys, Bearer { field, who })
+}
+
+async fn run(environment: &'static Environment, call: Call) -> Result<Value, Failure> {
+    environment.call(Some("client".into()), call, None).await
+}
+
+async fn acquire(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
+    let (keys, bearer) = lock(number);
+    run(environment, lock::acquire(&keys, &bearer, LEASE)).await
+}
+
+async fn release(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
+    let (keys, bearer) = lock(number);
+    run(
+        environment,
+        lock::release(&keys, &bearer, 0, Duration::ZERO),
+    )
+    .await
+}
+
+fn code(reply: &Result<Value, Failure>) -> &str {
+    match reply {
+        Err(Failure::Refused { code, .. }) => code,
+        _ => "",
+    }
+}
+
+/// Takes locks until no more fit; how many there are.
+async fn fill(environment: &'static Environment, from: usize) -> usize {
+    for number in from.. {
+        let reply = acquire(environment, number).await;
+        if code(&reply) == "OOM" {
+            return number;
+        }
+        assert_eq!(reply, Ok(Value::Nil), "{number}");
+        assert!(number < 100_000, "it is never full");
+    }
+    unreachable!("numbers do not end")
+}
+
+#[tokio::test]
+async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
+    let (environment, _folder) = store(8 << 20);
+    environment.perform(|store| store.attach(1)).await.unwrap();
+
+    let taken = fill(environment, 0).await;
+    assert_eq!(code(&acquire(environment, taken).await), "OOM");
+    for number in 0..taken {
+        let (keys, bearer) = lock(number);
+        let renewed = run(environment, lock::renew(&keys, &bearer, 2 * LEASE)).await;
+        assert_eq!(renewed, Ok(Value::Int(1)), "{number}");
+    }
+    for number in 0..taken / 2 {
+        assert_eq!(release(environment, number).await, Ok(Value::Int(0)));
+    }
+    for number in taken / 2..taken / 2 + 10 {
+        let forced = lock::force_unlock(&lock(number).0);
+        assert_eq!(run(environment, forced).await, Ok(Value::Int(1)));
+    }
+
+    let again = fill(environment, taken).await - taken;
+    assert!(again > taken / 4, "{taken} at first, and then {again} only");
+    for number in taken / 2 + 10..taken + again {
+        assert_eq!(release(environment, number).await, Ok(Value::Int(0)));
+    }
+    let third = fill(environment, 0).await;
+    assert!(
+        third > taken / 2,
+        "{taken} at first, and at last {third} only"
+    );
+}
+
+/// A full store still lets processes come and go, and listen.
+#[tokio::test]
+async fn a_full_store_still_has_room_for_those_who_wait() {
+    struct Deaf(AtomicUsize);
+    impl Ear for Deaf {
+        fn hear(&self, _signal: Signal) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (environment, _folder) = store(8 << 20);
+    environment.perform(|store| store.attach(1)).await.unwrap();
+    fill(environment, 0).await;
+    let (keys, _) = lock(0);
+    let ear = Arc::new(Deaf(AtomicUsize::new(0)));
+
+    let theirs = ear.clone();
+    let listening = environment.perform(move |store| {
+        let bind = |session: &str| environment.hear(session);
+        store.listen(keys.channel.as_bytes(), 1, theirs, bind)
+    });
+
+    listening.await.unwrap();
+    assert_eq!(release(environment, 0).await, Ok(Value::Int(1)));
+    assert_eq!(ear.0.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn an_acquire_that_comes_too_late_is_not_made() {
+    let (environment, _folder) = store(8 << 20);
+    let (keys, bearer) = lock(0);
+    let call = || lock::acquire(&keys, &bearer, LEASE);
+
+    let late = environment.call(None, call(), Some(Tick::ZERO)).await;
+    assert!(matches!(late, Err(Failure::NotSent(_))), "{late:?}");
+
+    let soon = Clock::Boot.now().after(LEASE);
+    assert_eq!(
+        environment.call(None, call(), Some(soon)).await,
+        Ok(Value::Nil)
+    );
+}
+
+/// An engine whose entry nobody heard of enters again, and leaves once.
+#[tokio::test]
+async fn an_engine_that_entered_twice_leaves_once() {
+    let (environment, folder) = store(8 << 20);
+    let sessions = || {
+        std::fs::read_dir(folder.path().join("sessions"))
+            .unwrap()
+            .count()
+    };
+
+    for _ in 0..3 {
+        environment.perform(|store| store.attach(1)).await.unwrap();
+    }
+    assert_eq!(sessions(), 1);
+    environment.post(|store| store.detach(1, None));
+
+    assert_eq!(sessions(), 0);
+    environment.post(|store| store.detach(1, None));
+    environment.perform(|store| store.attach(2)).await.unwrap();
+    assert_eq!(sessions(), 1);
+}

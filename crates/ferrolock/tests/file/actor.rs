@@ -1,0 +1,275 @@
+//! Another process, which does what it is told.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ferrolock::{Client, Guard, Result};
+use rustix::fs::{FlockOperation, flock};
+use testkit::LIMIT;
+use testkit::process::{self, Child};
+
+use crate::stage::{LONG, Store};
+
+/// A process of this binary with a client of its own.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    child: Child,
+}
+
+/// What an actor is told to do, and answers when it is done.
+impl Actor {
+    pub(crate) fn start() -> Self {
+        Self::start_under(&[])
+    }
+
+    /// Started by that command, which becomes the actor: in a namespace, or as another user.
+    pub(crate) fn start_under(command: &[&str]) -> Self {
+        let child = Child::again_under(command, "actor::actor", &[]);
+        Self { child }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Tells it something, without waiting for the answer.
+    pub(crate) fn begins(&mut self, words: &[&str]) {
+        self.child.say(&serde_json::to_string(words).unwrap());
+    }
+
+    /// The answer to what it was told.
+    #[track_caller]
+    pub(crate) fn answers(&mut self) -> String {
+        self.child.hear(4 * LIMIT)
+    }
+
+    #[track_caller]
+    pub(crate) fn does(&mut self, words: &[&str]) -> String {
+        self.begins(words);
+        self.answers()
+    }
+
+    /// Connects with a lease that nobody waits out.
+    #[track_caller]
+    pub(crate) fn connects(&mut self, store: &Store) {
+        self.connects_with_lease(store, LONG);
+    }
+
+    #[track_caller]
+    pub(crate) fn connects_with_lease(&mut self, store: &Store, lease: Duration) {
+        let lease = lease.as_millis().to_string();
+        assert_eq!(self.does(&["connect", &store.url(), &lease]), "connected");
+    }
+
+    #[track_caller]
+    pub(crate) fn takes(&mut self, name: &str) {
+        assert_eq!(self.does(&["try", name]), "held");
+    }
+
+    #[track_caller]
+    pub(crate) fn releases(&mut self, name: &str) {
+        assert_eq!(self.does(&["unlock", name]), "released");
+    }
+
+    /// Ends as a program does that comes to its end.
+    #[track_caller]
+    pub(crate) fn ends(mut self) {
+        assert_eq!(self.does(&["close"]), "closed");
+        self.begins(&["exit"]);
+        assert!(self.child.wait(LIMIT).success());
+    }
+
+    pub(crate) fn is_killed(&mut self) {
+        self.child.kill();
+    }
+
+    pub(crate) fn stops(&self) {
+        self.child.stop_signal();
+    }
+
+    pub(crate) fn goes_on(&self) {
+        self.child.cont_signal();
+    }
+}
+
+/// The actor itself.
+#[test]
+fn actor() {
+    let Some(role) = process::role() else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut props = Props::default();
+    loop {
+        let words: Vec<String> = serde_json::from_str(&role.hear()).unwrap();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if words == ["exit"] {
+            return;
+        }
+        let answer = match runtime.block_on(props.act(&words)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                let code = error.code().unwrap_or_default();
+                format!("{:?} {code}: {error}", error.kind())
+            }
+        };
+        role.say(&answer);
+    }
+}
+
+/// What an actor has.
+#[derive(Default)]
+struct Props {
+    client: Option<Client>,
+    guards: HashMap<String, Guard>,
+    files: Vec<File>,
+    children: Vec<std::process::Child>,
+}
+
+impl Props {
+    async fn act(&mut self, words: &[&str]) -> Result<String> {
+        let began = Instant::now();
+        Ok(match *words {
+            ["connect", url, lease, ref limit @ ..] => self.connect(url, lease, limit).await?,
+            ["try", name] => match self.lock(name).try_lock().await? {
+                Some(guard) => self.holds(name, guard),
+                None => "busy".to_owned(),
+            },
+            // By a client of its own.
+            ["try other", url, name] => {
+                let client = Client::connect(url).await?;
+                let guard = client.lock(name).try_lock().await?;
+                if guard.is_some() { "held" } else { "busy" }.to_owned()
+            }
+            ["try for", name, wait] => match self.lock(name).try_lock_for(ms(wait)).await? {
+                Some(guard) => self.holds(name, guard),
+                None => "busy".to_owned(),
+            },
+            ["lock", name] => {
+                let guard = self.lock(name).lock().await?;
+                self.holds(name, guard)
+            }
+            // Also the time when it was got, by the clock that all processes share.
+            ["lock at", name] => {
+                let guard = self.lock(name).lock().await?;
+                let at = crate::stage::boot_nanos();
+                self.holds(name, guard);
+                at.to_string()
+            }
+            ["unlock", name] => {
+                self.guards.remove(name).unwrap().unlock().await?;
+                "released".to_owned()
+            }
+            ["unlock after", name, stay] => {
+                let guard = self.guards.remove(name).unwrap();
+                guard.unlock_after(ms(stay)).await?;
+                "released later".to_owned()
+            }
+            ["force", name] => self.lock(name).force_unlock().await?.to_string(),
+            ["held", name] => self.guards[name].is_held().to_string(),
+            ["lost", name] => {
+                let reason = self.guards[name].lost().await;
+                format!("{reason:?} after {} ms", began.elapsed().as_millis())
+            }
+            ["close"] => {
+                self.guards.clear();
+                self.client = None;
+                "closed".to_owned()
+            }
+            ["lifeline"] => self.share_lifeline(),
+            // Holds what LMDB or another process would.
+            ["flock", how, path] => self.lock_file(how, path),
+            ["transaction", map] => {
+                begin_transaction(Path::new(map));
+                "begun".to_owned()
+            }
+            ["close files"] => {
+                self.files.clear();
+                "closed".to_owned()
+            }
+            ["shell", script] => shell(script),
+            _ => panic!("an actor cannot {words:?}"),
+        })
+    }
+
+    /// `limit`: for everything, or none.
+    async fn connect(&mut self, url: &str, lease: &str, limit: &[&str]) -> Result<String> {
+        let mut builder = Client::builder().url(url).watchdog_lease(ms(lease));
+        for limit in limit {
+            builder = builder.command_limit(ms(limit)).connect_limit(ms(limit));
+        }
+        self.client = Some(builder.connect().await?);
+        Ok("connected".to_owned())
+    }
+
+    fn lock_file(&mut self, how: &str, path: &str) -> String {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        flock(&file, operation(how)).unwrap();
+        self.files.push(file);
+        "locked".to_owned()
+    }
+
+    fn lock(&self, name: &str) -> ferrolock::Lock {
+        self.client.as_ref().expect("connected").lock(name)
+    }
+
+    fn holds(&mut self, name: &str, guard: Guard) -> String {
+        self.guards.insert(name.to_owned(), guard);
+        "held".to_owned()
+    }
+
+    /// Starts a program that keeps the lifeline as its output until it is killed; says its number.
+    fn share_lifeline(&mut self) -> String {
+        let lifeline = self.client.as_ref().unwrap().lifeline().unwrap();
+        let child = Command::new("sleep")
+            .arg("120")
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(lifeline))
+            .spawn()
+            .unwrap();
+        let number = child.id().to_string();
+        self.children.push(child);
+        number
+    }
+}
+
+/// Begins a change of the table, past everything of ours, and never ends it.
+fn begin_transaction(map: &Path) {
+    let mut options = heed::EnvOpenOptions::new();
+    options.map_size(1 << 30).max_readers(1);
+    #[expect(
+        unsafe_code,
+        reason = "this process opens the table once and writes nothing"
+    )]
+    let env = unsafe { options.open(map).unwrap() };
+    let env: &'static heed::Env = Box::leak(Box::new(env));
+    std::mem::forget(env.write_txn().unwrap());
+}
+
+fn ms(text: &str) -> Duration {
+    Duration::from_millis(text.parse().unwrap())
+}
+
+fn operation(how: &str) -> FlockOperation {
+    match how {
+        "shared" => FlockOperation::LockShared,
+        "exclusive" => FlockOperation::LockExclusive,
+        _ => panic!("a lock is shared or exclusive"),
+    }
+}
+
+/// What the script printed, or how it failed, in one line.
+fn shell(script: &str) -> String {
+    let output = Command::new("sh").args(["-c", script]).output().unwrap();
+    let said = if output.status.success() {
+        format!("ok {}", String::from_utf8_lossy(&output.stdout))
+    } else {
+        format!("failed {}", String::from_utf8_lossy(&output.stderr))
+    };
+    said.trim().replace('\n', " ")
+}

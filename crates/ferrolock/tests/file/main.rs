@@ -1,0 +1,30 @@
+//! What happens to a `file:` store, and what it makes of it: processes that are killed or stopped, files that are removed,
+//! replaced, damaged or foreign, disks that are full. Never two holders, and nothing is destroyed.
+//!
+//! Other processes are this binary started again: [`Actor`](actor::Actor) does what its test tells it. What needs root or
+//! namespaces is tried, and named when it is not possible.
+#![cfg(all(feature = "embedded", target_os = "linux"))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "test code: a failure ends the test, and processes live in real time"
+)]
+
+mod actor;
+mod deaths;
+mod forks;
+mod headers;
+mod mounts;
+mod refusals;
+mod removed;
+mod sessions;
+mod stage;
+mod stopped;
+mod storm;
+mod twice;
+mod wakes;

@@ -1,0 +1,200 @@
+//! The store is removed, renamed or replaced under those who use it.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ferrolock::{Guard, HoldState, LostReason};
+
+use crate::actor::Actor;
+use crate::stage::{Store, assert_refused};
+
+const LEASE: Duration = Duration::from_secs(6);
+
+/// What happens to the directory.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Removed,
+    OnlyItsHeader,
+    RenamedAway,
+    Replaced,
+}
+
+impl Fate {
+    const ALL: [Self; 4] = [
+        Self::Removed,
+        Self::OnlyItsHeader,
+        Self::RenamedAway,
+        Self::Replaced,
+    ];
+
+    fn befalls(self, store: &Store) {
+        match self {
+            Self::Removed => fs::remove_dir_all(store.path()).unwrap(),
+            Self::OnlyItsHeader => fs::remove_file(store.file("store")).unwrap(),
+            Self::RenamedAway => fs::rename(store.path(), store.beside("away")).unwrap(),
+            Self::Replaced => {
+                fs::rename(store.path(), store.beside("away")).unwrap();
+                let mut other = Actor::start();
+                other.connects(store);
+                other.ends();
+            }
+        }
+    }
+}
+
+async fn is_lost(guard: &Guard, since: Instant, fate: Fate) {
+    let reason = guard.lost().await;
+    let took = since.elapsed();
+    eprintln!(
+        "{fate:?}: lost ({reason}) after {took:?}, renewed every {:?}",
+        LEASE / 3
+    );
+    assert_eq!(reason, LostReason::Removed, "{fate:?}");
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Removed));
+    assert!(took < 10 * LEASE / 3, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_is_told_and_the_old_store_takes_nothing_more() {
+    for fate in Fate::ALL {
+        let store = Store::new();
+        let builder = store.builder().watchdog_lease(LEASE);
+        let client = builder.clone().connect().await.unwrap();
+        let guard = client.lock("x").lock().await.unwrap();
+
+        fate.befalls(&store);
+        let since = Instant::now();
+
+        assert_refused(
+            client.lock("y").try_lock().await,
+            "REMOVED",
+            "connect again",
+        );
+        assert_refused(client.lock("y").lock().await, "REMOVED", "connect again");
+        assert_refused(
+            client.lock("x").try_lock().await,
+            "REMOVED",
+            "connect again",
+        );
+        is_lost(&guard, since, fate).await;
+        assert_eq!(
+            guard.unlock().await.unwrap_err().lost_reason(),
+            Some(LostReason::Removed)
+        );
+    }
+}
+
+/// Connected again, one is in the new store, with everybody else who is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_connects_again_uses_what_is_there_now() {
+    for fate in [Fate::Removed, Fate::RenamedAway, Fate::Replaced] {
+        let store = Store::new();
+        let old = store.client().await;
+        let guard = old.lock("x").lock().await.unwrap();
+        fate.befalls(&store);
+
+        let new = store.client().await;
+        let held = new.lock("x").try_lock().await.unwrap();
+
+        assert!(held.is_some(), "{fate:?}");
+        let mut other = Actor::start();
+        other.connects(&store);
+        assert_eq!(other.does(&["try", "x"]), "busy", "{fate:?}");
+        drop((guard, old));
+        assert_eq!(other.does(&["try", "x"]), "busy", "{fate:?}");
+    }
+}
+
+/// What is left of a store without its header may be anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_without_its_header_is_not_begun_anew() {
+    let store = Store::begun();
+    Fate::OnlyItsHeader.befalls(&store);
+    let before = store.contents();
+
+    assert_refused(
+        store.builder().connect().await,
+        "FOREIGN",
+        "another directory",
+    );
+
+    assert_eq!(store.contents(), before);
+}
+
+/// Who was waiting is told too, and does not wait for a lease of a store that is no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_is_told() {
+    let store = Store::new();
+    let (holder, waiter) = (store.client().await, store.client().await);
+    let _guard = holder.lock("x").lease(LEASE).lock().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = waiter.lock("x");
+        async move { lock.lock().await }
+    });
+    let listens = async || store.sessions().iter().any(|name| name.ends_with(".wake"));
+    testkit::eventually_async(testkit::LIMIT, "it waits", listens).await;
+
+    Fate::Removed.befalls(&store);
+
+    assert_refused(waits.await.unwrap(), "REMOVED", "connect again");
+}
+
+/// Put back where it was, the store is the same as before; what was lost stays lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_comes_back_is_the_same() {
+    let store = Store::new();
+    let client = store
+        .builder()
+        .watchdog_lease(LEASE)
+        .connect()
+        .await
+        .unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    let mut other = Actor::start();
+    other.connects(&store);
+    other.takes("y");
+    Fate::RenamedAway.befalls(&store);
+    is_lost(&guard, Instant::now(), Fate::RenamedAway).await;
+
+    fs::rename(store.beside("away"), store.path()).unwrap();
+
+    assert!(!guard.is_held());
+    assert!(client.lock("y").try_lock().await.unwrap().is_none());
+    assert!(client.lock("z").try_lock().await.unwrap().is_some());
+    other.releases("y");
+}
+
+/// Whoever had the old file open while the directory was removed and begun by another must not clear that one away.
+#[test]
+fn stores_that_are_removed_and_begun_again_and_again_are_whole() {
+    let store = Store::new();
+    let rounds = 40;
+    let mut actors: Vec<_> = (0..4).map(|_| Actor::start()).collect();
+    for round in 0..rounds {
+        let name = round.to_string();
+        for actor in &mut actors {
+            actor.begins(&["connect", &store.url(), "60000"]);
+        }
+        remove(store.path());
+        for actor in &mut actors {
+            let answer = actor.answers();
+            let is_told = answer == "connected" || answer.starts_with("Refused");
+            assert!(is_told, "{answer}");
+        }
+
+        let mut newcomer = Actor::start();
+        newcomer.connects(&store);
+        newcomer.takes(&name);
+        let mut second = Actor::start();
+        second.connects(&store);
+        assert_eq!(second.does(&["try", &name]), "busy");
+    }
+}
+
+/// As `rm -rf` does it, also when somebody puts things in meanwhile.
+fn remove(path: &Path) {
+    while path.exists() {
+        let _ = fs::remove_dir_all(path);
+    }
+}

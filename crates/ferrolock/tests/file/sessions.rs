@@ -1,0 +1,238 @@
+//! The files that tell which processes live: tampered with, they tell nothing, and leases decide; otherwise they are tidy.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testkit::{LIMIT, eventually, eventually_async};
+
+use crate::actor::Actor;
+use crate::stage::Store;
+
+/// Long enough that a machine under load renews it, short enough to be waited for.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// What is done to the session's file of a holder.
+#[derive(Clone, Copy, Debug)]
+enum Tampering {
+    Removed,
+    Replaced,
+    RenamedAway,
+    /// By a link to a file that nobody has locked.
+    Link,
+    /// By a directory.
+    Directory,
+}
+
+impl Tampering {
+    const ALL: [Self; 5] = [
+        Self::Removed,
+        Self::Replaced,
+        Self::RenamedAway,
+        Self::Link,
+        Self::Directory,
+    ];
+
+    fn befalls(self, session: &Path, store: &Store) {
+        let away = store.beside("away");
+        match self {
+            Self::RenamedAway => fs::rename(session, &away).unwrap(),
+            _ => fs::remove_file(session).unwrap(),
+        }
+        match self {
+            Self::Removed | Self::RenamedAway => {}
+            Self::Replaced => fs::write(session, "").unwrap(),
+            Self::Link => {
+                fs::write(&away, "").unwrap();
+                std::os::unix::fs::symlink(&away, session).unwrap();
+            }
+            Self::Directory => fs::create_dir(session).unwrap(),
+        }
+    }
+}
+
+/// A holder, and a process that comes later. The other processes know nothing of the file yet.
+fn held() -> (Store, Actor, Actor) {
+    let (store, mut holder) = (Store::new(), Actor::start());
+    holder.connects_with_lease(&store, LEASE);
+    holder.takes("x");
+    (store, holder, Actor::start())
+}
+
+#[test]
+fn a_living_holder_whose_file_is_gone_keeps_what_it_holds() {
+    for tampering in Tampering::ALL {
+        let (store, mut holder, mut other) = held();
+
+        tampering.befalls(&store.only_session(), &store);
+        other.connects(&store);
+
+        let begun = Instant::now();
+        while begun.elapsed() < LEASE + LEASE / 2 {
+            assert_eq!(other.does(&["try", "x"]), "busy", "{tampering:?}");
+            assert_eq!(holder.does(&["held", "x"]), "true", "{tampering:?}");
+        }
+        holder.releases("x");
+        other.takes("x");
+    }
+}
+
+#[test]
+fn a_killed_holder_whose_file_is_gone_is_outlived_by_its_lease() {
+    for tampering in Tampering::ALL {
+        let (store, mut holder, mut other) = held();
+
+        let session = store.only_session();
+        tampering.befalls(&session, &store);
+        holder.is_killed();
+        other.connects(&store);
+
+        let begun = Instant::now();
+        assert_eq!(other.does(&["try", "x"]), "busy", "{tampering:?}");
+        assert_eq!(other.does(&["lock", "x"]), "held", "{tampering:?}");
+        eprintln!(
+            "{tampering:?}: free after {:?}, the lease is {LEASE:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+/// After the kill a file may come to lie there, with any inode: it says nothing wrong.
+#[test]
+fn a_file_that_takes_the_place_of_a_dead_session_harms_nobody() {
+    let (store, mut holder, mut other) = held();
+    let session = store.only_session();
+    fs::remove_file(&session).unwrap();
+    holder.is_killed();
+    // The file system may give it the inode that was freed just now.
+    fs::write(&session, "").unwrap();
+
+    other.connects(&store);
+
+    assert_eq!(other.does(&["lock", "x"]), "held");
+    let mut third = Actor::start();
+    third.connects(&store);
+    assert_eq!(third.does(&["try", "x"]), "busy");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_clean_end_nothing_is_left() {
+    let store = Store::new();
+    let (one, two) = (store.client().await, store.client().await);
+    let guard = one.lock("x").lock().await.unwrap();
+    let waits = tokio::spawn({
+        let lock = two.lock("x");
+        async move { lock.lock().await }
+    });
+    eventually_async(LIMIT, "it waits", async || store.sessions().len() == 2).await;
+    guard.unlock().await.unwrap();
+    let guard = waits.await.unwrap().unwrap();
+
+    drop(one);
+    assert_eq!(store.sessions().len(), 2);
+    drop((guard, two));
+
+    eventually_async(LIMIT, "nothing is left", async || {
+        store.sessions().is_empty()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_shutdown_nothing_is_left() {
+    let store = Store::new();
+    let client = store.client().await;
+    client
+        .lock("x")
+        .lock()
+        .await
+        .unwrap()
+        .unlock()
+        .await
+        .unwrap();
+
+    client.shutdown(LIMIT).await.unwrap();
+
+    eventually_async(LIMIT, "nothing is left", async || {
+        store.sessions().is_empty()
+    })
+    .await;
+}
+
+#[test]
+fn a_process_that_ends_well_leaves_nothing() {
+    let store = Store::begun();
+
+    eventually(LIMIT, "nothing is left", || store.sessions().is_empty());
+}
+
+#[test]
+fn what_killed_processes_leave_is_swept_by_the_next_that_comes() {
+    let store = Store::begun();
+    let mut holder = Actor::start();
+    holder.connects(&store);
+    holder.takes("x");
+    let mut victims: Vec<_> = (0..4).map(|_| Actor::start()).collect();
+    for victim in &mut victims {
+        victim.connects(&store);
+        victim.begins(&["lock", "x"]);
+    }
+    eventually(LIMIT, "all wait", || store.sessions().len() == 9);
+    victims.iter_mut().for_each(Actor::is_killed);
+    assert_eq!(store.sessions().len(), 9);
+
+    let mut newcomer = Actor::start();
+    newcomer.connects(&store);
+
+    assert_eq!(store.sessions().len(), 2);
+}
+
+/// A process may be killed after it made its file and before it is known, or when it is not known any more: a storm of kills
+/// left such files for ever.
+#[test]
+fn files_that_belong_to_nobody_are_swept_too() {
+    let store = Store::begun();
+    let sessions = store.file("sessions");
+    for name in [
+        "00112233445566aa",
+        "00112233445566aa.wake",
+        "ffffffffffffffff.wake",
+    ] {
+        fs::write(sessions.join(name), "").unwrap();
+    }
+    fs::write(sessions.join("not ours"), "").unwrap();
+
+    let mut newcomer = Actor::start();
+    newcomer.connects(&store);
+
+    let left = store.sessions();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.contains(&"not ours".to_owned()), "{left:?}");
+}
+
+/// Futures that were dropped while they opened the store left it entered for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connecting_that_was_given_up_leaves_nothing() {
+    let store = Store::begun();
+    for micros in 0..300 {
+        let limit = Duration::from_micros(micros * 10);
+        let _ = tokio::time::timeout(limit, store.builder().connect()).await;
+    }
+    let turn = store.file("turn");
+    let mut inside = Actor::start();
+    for round in 0..20 {
+        inside.does(&["flock", "exclusive", turn.to_str().unwrap()]);
+        let connecting = tokio::spawn(store.builder().connect());
+        inside.begins(&["close files"]);
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        connecting.abort();
+        inside.answers();
+    }
+
+    eventually_async(LIMIT, "nothing is left", async || {
+        store.sessions().is_empty()
+    })
+    .await;
+}

@@ -1,0 +1,246 @@
+//! A process that stands still inside a change keeps others from changing anything: they return in time, and name it.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::time::{Duration, Instant};
+
+use ferrolock::{Client, ErrorKind};
+use testkit::{LIMIT, eventually_async};
+
+use crate::actor::Actor;
+use crate::stage::{LONG, Store};
+
+/// How long a call may take here.
+const COMMAND: Duration = Duration::from_millis(400);
+/// More than ten times that, for a machine under load.
+const IN_TIME: Duration = Duration::from_secs(8);
+
+/// A process that has the turn, and stands still.
+fn standing(store: &Store) -> Actor {
+    let mut actor = Actor::start();
+    let turn = store.file("turn");
+    let turn = turn.to_str().unwrap();
+    assert_eq!(actor.does(&["flock", "exclusive", turn]), "locked");
+    actor.stops();
+    actor
+}
+
+async fn hasty(store: &Store) -> Client {
+    let builder = store.builder().command_limit(COMMAND);
+    builder.connect_limit(COMMAND).connect().await.unwrap()
+}
+
+#[track_caller]
+fn assert_names<T>(result: ferrolock::Result<T>, process: u32, begun: Instant) {
+    let took = begun.elapsed();
+    let Err(error) = result else {
+        panic!("it cannot be done: process {process} is inside");
+    };
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    let (text, named) = (error.to_string(), format!("process {process}"));
+    assert!(text.contains(&named), "{text}");
+    assert!(took < IN_TIME, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_return_in_time_and_name_who_stands_still() {
+    let store = Store::new();
+    let client = hasty(&store).await;
+    let held = client.lock("held").lock().await.unwrap();
+    let inside = standing(&store);
+
+    let (x, begun) = (client.lock("x"), Instant::now());
+    assert_names(x.try_lock().await, inside.pid(), begun);
+    let begun = Instant::now();
+    assert_names(x.try_lock_for(COMMAND).await, inside.pid(), begun);
+    let begun = Instant::now();
+    assert_names(x.is_locked().await, inside.pid(), begun);
+    let begun = Instant::now();
+    assert_names(client.ping().await, inside.pid(), begun);
+    let begun = Instant::now();
+    assert_names(held.unlock().await, inside.pid(), begun);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connecting_returns_in_time_and_names_who_stands_still() {
+    let store = Store::begun();
+    let inside = standing(&store);
+    let builder = store.builder().connect_limit(COMMAND);
+
+    let begun = Instant::now();
+    assert_names(builder.clone().connect().await, inside.pid(), begun);
+    inside.goes_on();
+    drop(inside);
+
+    let client = builder.connect_limit(LIMIT).connect().await.unwrap();
+    assert!(client.lock("x").try_lock().await.unwrap().is_some());
+}
+
+/// The same in a process that has never seen the store.
+#[test]
+fn a_fresh_process_returns_in_time_and_names_who_stands_still() {
+    let store = Store::begun();
+    let inside = standing(&store);
+    let mut fresh = Actor::start();
+
+    let limit = COMMAND.as_millis().to_string();
+    let answer = fresh.does(&["connect", &store.url(), "30000", &limit]);
+
+    assert!(answer.starts_with("Unreachable"), "{answer}");
+    let named = format!("process {}", inside.pid());
+    assert!(answer.contains(&named), "{answer}");
+}
+
+/// A process that stands still inside a transaction of LMDB has LMDB's own lock too.
+#[test]
+fn a_fresh_process_does_not_hang_in_a_transaction_of_another() {
+    let store = Store::begun();
+    let (mut inside, mut fresh) = (Actor::start(), Actor::start());
+    let (turn, map) = (store.file("turn"), store.map());
+    let (turn, map) = (turn.to_str().unwrap(), map.to_str().unwrap());
+    assert_eq!(inside.does(&["flock", "exclusive", turn]), "locked");
+    assert_eq!(inside.does(&["transaction", map]), "begun");
+    inside.stops();
+    let limit = COMMAND.as_millis().to_string();
+
+    let answer = fresh.does(&["connect", &store.url(), "30000", &limit]);
+    let named = format!("process {}", inside.pid());
+    assert!(answer.starts_with("Unreachable"), "{answer}");
+    assert!(answer.contains(&named), "{answer}");
+    inside.is_killed();
+
+    fresh.connects(&store);
+    fresh.takes("x");
+}
+
+/// Somebody stands still while it begins the store: others return in time and name it, and other stores are not held up.
+#[test]
+fn a_process_that_begins_a_store_and_stands_still_is_named() {
+    let (store, other) = (Store::new(), Store::new());
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(store.path())
+        .unwrap();
+    std::fs::write(store.file("store"), "").unwrap();
+    let (mut inside, mut fresh) = (Actor::start(), Actor::start());
+    let file = store.file("store");
+    assert_eq!(
+        inside.does(&["flock", "exclusive", file.to_str().unwrap()]),
+        "locked"
+    );
+    inside.stops();
+    let limit = COMMAND.as_millis().to_string();
+
+    let answer = fresh.does(&["connect", &store.url(), "30000", &limit]);
+    let named = format!("process {}", inside.pid());
+    assert!(answer.starts_with("Unreachable"), "{answer}");
+    assert!(answer.contains(&named), "{answer}");
+    fresh.connects(&other);
+    fresh.takes("x");
+    inside.is_killed();
+
+    fresh.connects(&store);
+    fresh.takes("x");
+}
+
+/// A call that was given up is not made later, not even to be undone at once: nobody may find the lock taken by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_up_does_not_happen_later() {
+    let store = Store::new();
+    let client = hasty(&store).await;
+    drop(client.lock("first").lock().await.unwrap());
+    eventually_async(LIMIT, "it is released", async || {
+        !client.lock("first").is_locked().await.unwrap()
+    })
+    .await;
+    let before = store.changes();
+    let inside = standing(&store);
+
+    for name in ["a", "b", "c"] {
+        let dropped = tokio::time::timeout(COMMAND / 4, client.lock(name).try_lock()).await;
+        assert!(dropped.is_err());
+        assert!(client.lock(name).try_lock().await.is_err());
+    }
+    drop(inside);
+    eventually_async(LIMIT, "calls work again", async || {
+        client.ping().await.is_ok()
+    })
+    .await;
+
+    for name in ["a", "b", "c"] {
+        assert!(!client.lock(name).is_locked().await.unwrap());
+    }
+    assert_eq!(store.changes(), before, "something was changed meanwhile");
+}
+
+/// The same for those who would have waited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_up_waiting_is_not_served_later() {
+    let store = Store::new();
+    let client = hasty(&store).await;
+    let inside = standing(&store);
+
+    assert!(client.lock("a").try_lock_for(COMMAND).await.is_err());
+    let dropped = tokio::time::timeout(COMMAND, client.lock("b").lock()).await;
+    assert!(dropped.is_err());
+    drop(inside);
+    eventually_async(LIMIT, "calls work again", async || {
+        client.ping().await.is_ok()
+    })
+    .await;
+
+    let mut other = Actor::start();
+    other.connects(&store);
+    other.takes("a");
+    other.takes("b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_are_served_when_it_goes_on() {
+    let store = Store::new();
+    let client = store.client().await;
+    let inside = standing(&store);
+    let waits = tokio::spawn({
+        let lock = client.lock("x");
+        async move { lock.lock().await }
+    });
+    eventually_async(LIMIT, "the call waits", async || {
+        let asked = client.clone();
+        tokio::time::timeout(COMMAND / 20, asked.ping())
+            .await
+            .is_err()
+    })
+    .await;
+
+    inside.goes_on();
+    drop(inside);
+
+    let guard = waits.await.unwrap().unwrap();
+    assert!(guard.is_held());
+}
+
+/// A holder whose renewals are not let through says so before its lease ends, and nobody takes the lock before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_cannot_be_renewed_is_lost_in_time() {
+    let store = Store::new();
+    let lease = Duration::from_secs(3);
+    let client = store
+        .builder()
+        .watchdog_lease(lease)
+        .connect()
+        .await
+        .unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    let begun = Instant::now();
+
+    let inside = standing(&store);
+    let reason = guard.lost().await;
+
+    let took = begun.elapsed();
+    eprintln!("a hold of {lease:?} was lost after {took:?}: {reason}");
+    assert_eq!(reason, ferrolock::LostReason::Expired);
+    assert!(took < 10 * lease, "{took:?}");
+    drop(inside);
+    let mut other = Actor::start();
+    other.connects_with_lease(&store, LONG);
+    assert_eq!(other.does(&["lock", "x"]), "held");
+}
