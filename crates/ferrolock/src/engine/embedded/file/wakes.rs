@@ -285,8 +285,8 @@ mod tests {
             })
             .unwrap();
 
-        for letter in 0..LETTERS {
-            let far = vec![("me".to_owned(), Letter::new(&[letter], b"0"))];
+        for number in 0..LETTERS {
+            let far = vec![("me".to_owned(), letter(&[number], b"0"))];
             let near = Vec::new();
             assert_eq!(post.deliver(Mail { near, far }), [""; 0]);
         }
