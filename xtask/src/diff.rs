@@ -1,4 +1,4 @@
-//! `cargo xtask diff`: random calls on the embedded engine and on servers, compared.
+//! `cargo xtask diff`: random calls on both embedded engines (`memory:`, `file:`) and on servers, compared.
 
 use crate::servers::Servers;
 use crate::{shell, workspace};

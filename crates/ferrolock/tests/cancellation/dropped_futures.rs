@@ -1,30 +1,54 @@
-//! Every public future, dropped at each of its await points, in paused time.
+//! Every public future, dropped at each of its await points.
+//!
+//! In paused time a future's polls are the same each time. In real time they are not: answers also come between the polls.
 
 use std::future::Future;
 use std::time::Duration;
 
-use ferrolock::{Client, ErrorKind, Owner};
-use testkit::{drop_after_polls, poll_once};
+use ferrolock::{ErrorKind, Owner};
+use testkit::drop_after_polls;
 use tokio::time::sleep;
 
-use crate::world::{SOON, World};
+use crate::stage::{Stage, ms};
+use crate::world::World;
+
+stories!(
+    lock_on_a_free_name,
+    lock_on_a_busy_name,
+    lock_on_a_name_that_another_task_of_the_client_holds,
+    a_lock_that_stays_busy,
+    a_re_entry,
+    try_lock_on_a_free_and_on_a_busy_name,
+    try_lock_for_on_a_free_and_on_a_busy_name,
+    run_before_its_body_in_it_and_in_the_unlock_after_it,
+    the_verbs_that_end_a_guard,
+    an_unlock_that_leaves_a_hold_leaves_exactly_that,
+    the_verbs_of_a_guard_that_lives_on,
+    the_questions_about_a_lock,
+    a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on,
+);
 
 /// More await points than any future here has.
-const POLLS_MAX: usize = 200;
+pub(crate) const POLLS_MAX: usize = 200;
 
 /// Whether a future finished.
 type Finished = bool;
 
-async fn finishes<F: Future>(polls: usize, future: F) -> Finished {
+pub(crate) async fn finishes<F: Future>(polls: usize, future: F) -> Finished {
     drop_after_polls(polls, future).await.finished().is_some()
 }
 
-/// Runs `act` with 0, 1, 2 … polls until its future finishes, and looks each time for what is left.
-async fn at_each_await(what: &str, act: impl AsyncFn(&World, usize) -> Finished) {
+/// Runs `act` with 0, 1, 2 … polls, each time on a name of its own, until its future finishes; and looks each time for
+/// what is left.
+async fn at_each_await(
+    world: &World<'_>,
+    what: &str,
+    act: impl AsyncFn(&World<'_>, &str, usize) -> Finished,
+) {
     for polls in 0..POLLS_MAX {
-        let world = World::new().await;
-        let finished = act(&world, polls).await;
-        world.nothing_left(&format!("{what}, {polls} polls")).await;
+        let name = format!("{what}, {polls} polls");
+        let finished = act(world, &name, polls).await;
+        world.nothing_left(&name).await;
         if finished {
             assert!(polls > 0, "{what} was not dropped half-way");
             return;
@@ -33,49 +57,44 @@ async fn at_each_await(what: &str, act: impl AsyncFn(&World, usize) -> Finished)
     panic!("{what} does not finish");
 }
 
-#[tokio::test(start_paused = true)]
-async fn lock_on_a_free_name() {
-    at_each_await("lock", async |world, polls| {
-        finishes(polls, world.client.lock("x").lock()).await
+async fn lock_on_a_free_name(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "lock", async |world, name, polls| {
+        finishes(polls, world.client.lock(name).lock()).await
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn lock_on_a_busy_name() {
-    at_each_await("lock, busy", async |world, polls| {
-        let guard = world.other.lock("x").lock().await.unwrap();
-        let holder = tokio::spawn(async move {
-            sleep(Duration::from_secs(1)).await;
-            guard.unlock().await.unwrap();
-        });
-        let finished = finishes(polls, world.client.lock("x").lock()).await;
-        holder.await.unwrap();
+async fn lock_on_a_busy_name(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "lock, busy", async |world, name, polls| {
+        let holder = world.held_for_a_while(&world.other, name).await;
+        let finished = finishes(polls, world.client.lock(name).lock()).await;
+        holder.gone().await;
         finished
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn lock_on_a_name_that_another_task_of_the_client_holds() {
-    at_each_await("lock, busy here", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
-        let holder = tokio::spawn(async move {
-            sleep(Duration::from_secs(1)).await;
-            guard.unlock().await.unwrap();
-        });
-        let finished = finishes(polls, world.client.lock("x").lock()).await;
-        holder.await.unwrap();
+async fn lock_on_a_name_that_another_task_of_the_client_holds(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "lock, busy here", async |world, name, polls| {
+        let holder = world.held_for_a_while(&world.client, name).await;
+        let finished = finishes(polls, world.client.lock(name).lock()).await;
+        holder.gone().await;
         finished
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_lock_that_stays_busy() {
-    at_each_await("lock with max_wait", async |world, polls| {
-        let guard = world.other.lock("x").lock().await.unwrap();
-        let lock = world.client.lock("x").max_wait(Duration::from_secs(3));
+async fn a_lock_that_stays_busy(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "lock with max_wait", async |world, name, polls| {
+        let guard = world.other.lock(name).lock().await.unwrap();
+        let lock = world.client.lock(name).max_wait(world.a_while() * 3);
         let outcome = drop_after_polls(polls, lock.lock()).await.finished();
         guard.unlock().await.unwrap();
         if let Some(taken) = &outcome {
@@ -85,149 +104,172 @@ async fn a_lock_that_stays_busy() {
         outcome.is_some()
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_re_entry() {
-    at_each_await("re-entry", async |world, polls| {
+async fn a_re_entry(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "re-entry", async |world, name, polls| {
         let me = Owner::new();
-        let lock = world.client.lock("x").owned_by(&me);
+        let lock = world.client.lock(name).owned_by(&me);
         let outer = lock.lock().await.unwrap();
         let finished = finishes(polls, lock.lock()).await;
         // What was given back on the way is given back: one hold is left, here and on the server.
-        sleep(SOON).await;
-        assert_eq!(outer.hold_count(), 1, "{polls} polls");
-        assert_eq!(lock.hold_count(&me).await.unwrap(), 1, "{polls} polls");
+        comes_to_one(world, name, &me).await;
+        assert_eq!(outer.hold_count(), 1, "{name}");
         outer.unlock().await.unwrap();
         finished
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn try_lock_on_a_free_and_on_a_busy_name() {
-    at_each_await("try_lock", async |world, polls| {
-        finishes(polls, world.client.lock("x").try_lock()).await
+/// The owner has one hold in the end.
+async fn comes_to_one(world: &World<'_>, name: &str, owner: &Owner) {
+    let lock = world.client.lock(name);
+    testkit::eventually_async(testkit::LIMIT, name, async || {
+        lock.hold_count(owner).await.unwrap() == 1
     })
     .await;
-    at_each_await("try_lock, busy", async |world, polls| {
-        let _guard = world.other.lock("x").lock().await.unwrap();
-        finishes(polls, world.client.lock("x").try_lock()).await
-    })
-    .await;
+    if world.stage.is_virtual() {
+        sleep(world.soon()).await;
+        assert_eq!(lock.hold_count(owner).await.unwrap(), 1, "{name}");
+    }
 }
 
-#[tokio::test(start_paused = true)]
-async fn try_lock_for_on_a_free_and_on_a_busy_name() {
-    let wait = Duration::from_secs(2);
-    at_each_await("try_lock_for", async |world, polls| {
-        finishes(polls, world.client.lock("x").try_lock_for(wait)).await
+async fn try_lock_on_a_free_and_on_a_busy_name(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "try_lock", async |world, name, polls| {
+        finishes(polls, world.client.lock(name).try_lock()).await
     })
     .await;
-    at_each_await("try_lock_for, busy", async |world, polls| {
-        let _guard = world.other.lock("x").lock().await.unwrap();
-        finishes(polls, world.client.lock("x").try_lock_for(wait)).await
+    at_each_await(&world, "try_lock, busy", async |world, name, polls| {
+        let _guard = world.other.lock(name).lock().await.unwrap();
+        finishes(polls, world.client.lock(name).try_lock()).await
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn run_before_its_body_in_it_and_in_the_unlock_after_it() {
-    at_each_await("run", async |world, polls| {
-        let lock = world.client.lock("x");
+async fn try_lock_for_on_a_free_and_on_a_busy_name(stage: &Stage) {
+    let world = World::on(stage).await;
+    let wait = world.a_while() * 2;
+    at_each_await(&world, "try_lock_for", async |world, name, polls| {
+        finishes(polls, world.client.lock(name).try_lock_for(wait)).await
+    })
+    .await;
+    at_each_await(&world, "try_lock_for, busy", async |world, name, polls| {
+        let _guard = world.other.lock(name).lock().await.unwrap();
+        finishes(polls, world.client.lock(name).try_lock_for(wait)).await
+    })
+    .await;
+    world.nothing_goes_on().await;
+}
+
+async fn run_before_its_body_in_it_and_in_the_unlock_after_it(stage: &Stage) {
+    let world = World::on(stage).await;
+    // Longer than the lease where that costs nothing.
+    let work = if stage.is_virtual() {
+        stage.lease() * 2
+    } else {
+        ms(20)
+    };
+    at_each_await(&world, "run", async |world, name, polls| {
+        let lock = world.client.lock(name);
         let work = lock.run(async |guard| {
             tokio::task::yield_now().await;
             assert!(guard.is_held());
-            sleep(Duration::from_secs(60)).await;
+            sleep(work).await;
             guard.ensure_held()
         });
         let outcome = drop_after_polls(polls, work).await.finished();
         outcome.map(|ran| ran.unwrap().unwrap()).is_some()
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_verbs_that_end_a_guard() {
-    at_each_await("unlock", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
+async fn the_verbs_that_end_a_guard(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "unlock", async |world, name, polls| {
+        let guard = world.held(name).await;
         finishes(polls, guard.unlock()).await
     })
     .await;
-    at_each_await("unlock_after", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
-        finishes(polls, guard.unlock_after(SOON / 2)).await
+    at_each_await(&world, "unlock_after", async |world, name, polls| {
+        let guard = world.held(name).await;
+        finishes(polls, guard.unlock_after(ms(100))).await
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_unlock_that_leaves_a_hold_leaves_exactly_that() {
-    at_each_await("unlock of two", async |world, polls| {
+async fn an_unlock_that_leaves_a_hold_leaves_exactly_that(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "unlock of two", async |world, name, polls| {
         let me = Owner::new();
-        let lock = world.client.lock("x").owned_by(&me);
+        let lock = world.client.lock(name).owned_by(&me);
         let outer = lock.lock().await.unwrap();
         let inner = outer.relock().await.unwrap();
         let finished = finishes(polls, inner.unlock()).await;
-        sleep(SOON).await;
-        assert_eq!(lock.hold_count(&me).await.unwrap(), 1, "{polls} polls");
+        comes_to_one(world, name, &me).await;
         assert!(outer.is_held());
         outer.unlock().await.unwrap();
         finished
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_verbs_of_a_guard_that_lives_on() {
-    at_each_await("relock", async |world, polls| {
+async fn the_verbs_of_a_guard_that_lives_on(stage: &Stage) {
+    let world = World::on(stage).await;
+    at_each_await(&world, "relock", async |world, name, polls| {
         let me = Owner::new();
-        let lock = world.client.lock("x").owned_by(&me);
+        let lock = world.client.lock(name).owned_by(&me);
         let guard = lock.lock().await.unwrap();
         let finished = finishes(polls, guard.relock()).await;
-        sleep(SOON).await;
-        assert_eq!(lock.hold_count(&me).await.unwrap(), 1, "{polls} polls");
+        comes_to_one(world, name, &me).await;
         finished
     })
     .await;
-    at_each_await("renew", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
+    at_each_await(&world, "renew", async |world, name, polls| {
+        let guard = world.held(name).await;
         let finished = finishes(polls, guard.renew(Duration::from_secs(60))).await;
         assert!(guard.is_held());
         finished
     })
     .await;
-    at_each_await("check", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
+    at_each_await(&world, "check", async |world, name, polls| {
+        let guard = world.held(name).await;
         let finished = finishes(polls, guard.check()).await;
         assert!(guard.is_held());
         finished
     })
     .await;
-    at_each_await("while_held", async |world, polls| {
-        let guard = world.client.lock("x").lock().await.unwrap();
-        let work = guard.while_held(sleep(Duration::from_secs(60)));
-        let finished = finishes(polls, work).await;
+    at_each_await(&world, "while_held", async |world, name, polls| {
+        let guard = world.held(name).await;
+        let finished = finishes(polls, guard.while_held(sleep(world.a_while()))).await;
         assert!(guard.is_held());
         finished
     })
     .await;
-    at_each_await("lost", async |world, polls| {
-        let lock = world.client.lock("x").lease(Duration::from_secs(1));
+    at_each_await(&world, "lost", async |world, name, polls| {
+        let lock = world.client.lock(name).lease(ms(1000));
         let guard = lock.lock().await.unwrap();
         finishes(polls, guard.lost()).await
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_questions_about_a_lock() {
+async fn the_questions_about_a_lock(stage: &Stage) {
+    let world = World::on(stage).await;
     macro_rules! question {
         ($verb:ident $(, $owner:ident)?) => {
-            at_each_await(stringify!($verb), async |world, polls| {
+            at_each_await(&world, stringify!($verb), async |world, name, polls| {
                 $(let $owner = Owner::new();)?
-                let lock = world.client.lock("x");
-                let _guard = world.client.lock("x").lock().await.unwrap();
+                let lock = world.client.lock(name);
+                let _guard = world.held(name).await;
                 finishes(polls, lock.$verb($(&$owner)?)).await
             })
             .await;
@@ -239,28 +281,22 @@ async fn the_questions_about_a_lock() {
     question!(remaining);
     question!(holders);
     question!(force_unlock);
-    at_each_await("ping", async |world, polls| {
+    at_each_await(&world, "ping", async |world, _, polls| {
         finishes(polls, world.client.ping()).await
     })
     .await;
+    world.nothing_goes_on().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn connecting() {
-    at_each_await("connect", async |_, polls| {
-        let connecting = Client::connect("memory:cancellation-connect");
-        // It has nothing to wait for: dropped unpolled, or done.
-        finishes(polls, connecting).await
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on() {
+async fn a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on(stage: &Stage) {
     for polls in 1..POLLS_MAX {
-        let world = World::new().await;
-        let guard = world.client.lock("x").lock().await.unwrap();
-        let limit = Duration::from_secs(60);
+        let world = World::on(stage).await;
+        let guard = world.held("x").await;
+        let limit = if stage.is_virtual() {
+            stage.lease() * 2
+        } else {
+            ms(300)
+        };
 
         let finished = finishes(polls, world.client.shutdown(limit)).await;
 
@@ -272,66 +308,10 @@ async fn a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on() {
             return;
         }
         // Longer than the lease: still renewed.
-        sleep(Duration::from_secs(50)).await;
-        assert!(guard.is_held() && world.is_locked().await);
+        sleep(stage.lease() * 3 / 2).await;
+        assert!(guard.is_held() && world.is_locked("x").await);
         guard.unlock().await.unwrap();
-        assert!(!world.is_locked().await);
+        assert!(!world.is_locked("x").await);
     }
     panic!("shutdown does not finish");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_dropped_with_a_grant_on_offer_gives_it_back() {
-    let world = World::new().await;
-    let guard = world.other.lock("x").lock().await.unwrap();
-    let mut waiting = Box::pin(world.client.lock("x").lock());
-    assert!(poll_once(waiting.as_mut()).is_pending());
-    // Whoever does not look at its first attempt is put into the line after a second.
-    sleep(Duration::from_secs(1) + SOON).await;
-    guard.unlock().await.unwrap();
-    // Offered by now, for a second, and not taken.
-    sleep(SOON).await;
-    assert!(world.is_locked().await);
-
-    drop(waiting);
-
-    world.nothing_left("dropped with an offer").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_dropped_while_the_lock_stays_busy_leaves_no_entry_that_is_worked_for() {
-    for polls in 1..POLLS_MAX {
-        let world = World::new().await;
-        let guard = world.other.lock("x").lock().await.unwrap();
-        let lock = world.client.lock("x").max_wait(Duration::from_secs(4));
-
-        let finished = finishes(polls, lock.lock()).await;
-
-        world.nobody_waits(&format!("{polls} polls")).await;
-        assert!(guard.is_held());
-        if finished {
-            assert!(polls > 1, "lock was not dropped half-way");
-            return;
-        }
-    }
-    panic!("lock does not finish");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_dropped_in_a_queue_gives_its_place_to_the_next() {
-    let world = World::new().await;
-    let guard = world.other.lock("x").lock().await.unwrap();
-    let mut first = Box::pin(world.client.lock("x").lock());
-    assert!(poll_once(first.as_mut()).is_pending());
-    let lock = world.client.lock("x");
-    let second = tokio::spawn(async move { lock.lock().await });
-    sleep(SOON).await;
-
-    drop(first);
-    guard.unlock().await.unwrap();
-
-    let begun = tokio::time::Instant::now();
-    second.await.unwrap().unwrap().unlock().await.unwrap();
-    assert!(begun.elapsed() < SOON);
-    world.nothing_left("dropped in a queue").await;
 }

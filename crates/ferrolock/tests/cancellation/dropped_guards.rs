@@ -1,101 +1,117 @@
 //! Guards dropped where nobody expects it: released all the same.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrolock::{Client, Guard, LostReason};
+use testkit::LIMIT;
 use testkit::process::{self, Child};
-use testkit::{LIMIT, Server, eventually, servers};
-use tokio::time::sleep;
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep};
 
+use crate::stage::{Stage, ms, stories};
 use crate::world::World;
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
+stories!(
+    a_task_that_panics_gives_its_lock_back,
+    a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_back,
+    a_forgotten_guard_is_ended_by_max_hold,
+    a_guard_over_its_max_hold_says_so,
+);
+
+stories_in_real_time!(
+    a_guard_dropped_on_a_plain_thread_is_released,
+    a_guard_dropped_after_its_runtime_ended_is_released,
+    a_guard_that_outlives_its_client_and_runtime_is_released,
+    a_guard_kept_past_the_end_of_its_runtime_is_still_renewed,
+);
+
+stories_of_processes!(a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends);
+
+/// Somebody who holds a lock, with a runtime of its own.
+struct Elsewhere {
+    runtime: Runtime,
+    client: Client,
+    guard: Guard,
 }
 
-async fn hold(server: &Server) -> (Client, Guard) {
-    let client = Client::connect(server.url()).await.unwrap();
-    let guard = client.lock("orders").lock().await.unwrap();
-    (client, guard)
+async fn elsewhere(stage: &Stage, lease: Duration) -> Elsewhere {
+    let (runtime, builder) = (stories::threads(), stage.builder());
+    let held = runtime.spawn(async move {
+        let client = builder.watchdog_lease(lease).connect().await.unwrap();
+        let guard = client.lock("orders").lock().await.unwrap();
+        (client, guard)
+    });
+    let (client, guard) = held.await.unwrap();
+    Elsewhere {
+        runtime,
+        client,
+        guard,
+    }
 }
 
-/// Far below the lease of 30 s that would end it otherwise.
-fn soon_free(server: &Server) {
+/// A lease that cannot be what frees it in time.
+const LEASE: Duration = Duration::from_secs(120);
+
+/// On a thread that has no runtime.
+async fn plainly(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(work);
+    tokio::task::spawn_blocking(|| thread.join().unwrap())
+        .await
+        .unwrap();
+}
+
+async fn soon_free(stage: &Stage) {
     let begun = Instant::now();
-    eventually(LIMIT, "the key is gone", || server.keys().is_empty());
+    stage.freed("orders").await;
     let took = begun.elapsed();
-    eprintln!("{}: released after {took:?}", server.kind().name());
+    eprintln!("{}: released after {took:?}", stage.name());
     assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
-#[test]
-fn a_guard_dropped_on_a_plain_thread_is_released() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        let runtime = runtime();
-        let (_client, guard) = runtime.block_on(hold(&server));
-        assert_eq!(server.keys(), ["orders"]);
+async fn a_guard_dropped_on_a_plain_thread_is_released(stage: &Stage) {
+    let held = elsewhere(stage, LEASE).await;
+    assert!(!stage.is_free("orders").await);
 
-        std::thread::spawn(move || drop(guard)).join().unwrap();
+    let (guard, kept) = (held.guard, (held.client, held.runtime));
+    plainly(move || drop(guard)).await;
 
-        soon_free(&server);
-    }
+    soon_free(stage).await;
+    plainly(move || drop(kept)).await;
 }
 
-#[test]
-fn a_guard_dropped_after_its_runtime_ended_is_released() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        let runtime = runtime();
-        let (client, guard) = runtime.block_on(hold(&server));
-        drop(runtime);
-        assert_eq!(server.keys(), ["orders"]);
+async fn a_guard_dropped_after_its_runtime_ended_is_released(stage: &Stage) {
+    let held = elsewhere(stage, LEASE).await;
+    let (runtime, guard) = (held.runtime, held.guard);
+    plainly(move || drop(runtime)).await;
+    assert!(!stage.is_free("orders").await);
 
-        drop(guard);
+    plainly(move || drop(guard)).await;
 
-        soon_free(&server);
-        drop(client);
-    }
+    soon_free(stage).await;
+    drop(held.client);
 }
 
-#[test]
-fn a_guard_that_outlives_its_client_and_runtime_is_released() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        let runtime = runtime();
-        let (client, guard) = runtime.block_on(hold(&server));
-        drop(client);
-        drop(runtime);
+async fn a_guard_that_outlives_its_client_and_runtime_is_released(stage: &Stage) {
+    let held = elsewhere(stage, LEASE).await;
+    let (client, runtime) = (held.client, held.runtime);
+    plainly(move || drop((client, runtime))).await;
+    assert!(!stage.is_free("orders").await);
 
-        drop(guard);
+    drop(held.guard);
 
-        soon_free(&server);
-    }
+    soon_free(stage).await;
 }
 
-#[test]
-fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        let runtime = runtime();
-        let guard = runtime.block_on(async {
-            let client = Client::connect(server.url()).await.unwrap();
-            let lock = client
-                .lock("orders")
-                .watchdog_lease(Duration::from_millis(600));
-            lock.lock().await.unwrap()
-        });
-        drop(runtime);
+async fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed(stage: &Stage) {
+    let lease = stage.lease();
+    let held = elsewhere(stage, lease).await;
+    let runtime = held.runtime;
+    plainly(move || drop(runtime)).await;
 
-        std::thread::sleep(Duration::from_millis(1800));
+    sleep(lease * 2).await;
 
-        assert!(guard.is_held());
-        assert_eq!(server.keys(), ["orders"]);
-    }
+    assert!(held.guard.is_held());
+    assert!(!stage.is_free("orders").await);
 }
 
 /// A small program: takes a lock, drops its guard in the way it is told, and returns from `main`.
@@ -122,27 +138,23 @@ fn short_program() {
     drop(kept);
 }
 
-#[test]
-fn a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        for way in ["inside", "outside"] {
-            let role = "dropped_guards::short_program";
-            let mut program = Child::again(role, &[&server.url(), way]);
-            assert_eq!(program.hear(LIMIT), "held");
-            assert_eq!(server.keys(), ["orders"]);
+/// From a file the end of the process would free it too.
+async fn a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends(stage: &Stage) {
+    for way in ["inside", "outside"] {
+        let role = "dropped_guards::short_program";
+        let mut program = Child::again(role, &[&stage.url(), way]);
+        assert_eq!(program.hear(LIMIT), "held");
+        assert!(!stage.is_free("orders").await);
 
-            program.say("end");
-            assert!(program.wait(LIMIT).success());
+        program.say("end");
+        assert!(program.wait(LIMIT).success());
 
-            assert_eq!(server.keys(), [""; 0], "{way}");
-        }
+        assert!(stage.is_free("orders").await, "{way}");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_that_panics_gives_its_lock_back() {
-    let world = World::new().await;
+async fn a_task_that_panics_gives_its_lock_back(stage: &Stage) {
+    let world = World::on(stage).await;
     let lock = world.client.lock("x");
     let task = tokio::spawn(async move {
         let _guard = lock.lock().await.unwrap();
@@ -151,12 +163,11 @@ async fn a_task_that_panics_gives_its_lock_back() {
 
     assert!(task.await.unwrap_err().is_panic());
 
-    world.nothing_left("after a panic").await;
+    world.nothing_left("x").await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_back() {
-    let world = World::new().await;
+async fn a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_back(stage: &Stage) {
+    let world = World::on(stage).await;
     let lock = world.client.lock("x");
     let task = tokio::spawn(async move {
         lock.run(async |_| {
@@ -167,71 +178,53 @@ async fn a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_ba
         .map(|(): ()| ())
     });
     assert!(task.await.unwrap_err().is_panic());
-    world.nothing_left("after a panic in run").await;
+    world.nothing_left("x").await;
 
     let lock = world.client.lock("x");
     let task =
         tokio::spawn(async move { lock.run(async |_| std::future::pending::<()>().await).await });
-    while !world.is_locked().await {
-        sleep(Duration::from_millis(1)).await;
+    while !world.is_locked("x").await {
+        sleep(ms(1)).await;
     }
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    world.nothing_left("after an abort").await;
+    world.nothing_left("x").await;
 }
 
-#[test]
-fn a_panic_of_a_holder_releases_on_a_server() {
-    for kind in servers() {
-        let server = Server::start(kind);
-        runtime().block_on(async {
-            let client = Client::connect(server.url()).await.unwrap();
-            let lock = client.lock("orders");
-            let task = tokio::spawn(async move {
-                let _guard = lock.lock().await.unwrap();
-                panic!("as planned");
-            });
-            assert!(task.await.unwrap_err().is_panic());
-            soon_free(&server);
-        });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_forgotten_guard_is_ended_by_max_hold() {
-    let world = World::new().await;
-    let limit = Duration::from_secs(100);
-    let lock = world.client.lock("x").max_hold(limit);
-    let guard = lock.lock().await.unwrap();
+async fn a_forgotten_guard_is_ended_by_max_hold(stage: &Stage) {
+    let world = World::on(stage).await;
+    let limit = stage.lease() * 3;
+    let guard = world.client.lock("x").max_hold(limit);
+    let begun = Instant::now();
+    let guard = guard.lock().await.unwrap();
     let token = guard.cancellation_token();
-    let begun = tokio::time::Instant::now();
     std::mem::forget(guard);
 
-    // Renewed past its lease of 30 s, to the limit.
-    sleep(limit - Duration::from_secs(1)).await;
-    assert!(world.is_locked().await && !token.is_cancelled());
+    // Renewed past its lease, to the limit.
+    sleep(limit * 2 / 3).await;
+    assert!(world.is_locked("x").await && !token.is_cancelled());
     token.cancelled().await;
-    assert!(begun.elapsed() <= limit + Duration::from_millis(10));
+    let told = begun.elapsed();
+    assert!(told >= limit, "{told:?}");
+    stage.took("told of the limit", begun, limit + ms(10));
 
     // Gone from the server a margin (a twentieth of the lease) later.
     let next = world.other.lock("x").lock().await.unwrap();
-    let margin = Duration::from_millis(1500);
-    let taken = begun.elapsed();
-    assert!(
-        taken >= limit && taken <= limit + margin + Duration::from_millis(100),
-        "{taken:?}"
+    stage.took(
+        "free after the limit",
+        begun,
+        limit + stage.lease() / 20 + ms(100),
     );
     next.unlock().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_guard_over_its_max_hold_says_so() {
-    let world = World::new().await;
-    let lock = world.client.lock("x").max_hold(Duration::from_secs(2));
+async fn a_guard_over_its_max_hold_says_so(stage: &Stage) {
+    let world = World::on(stage).await;
+    let lock = world.client.lock("x").max_hold(ms(1000));
 
     let guard = lock.lock().await.unwrap();
 
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     drop(guard);
-    world.nothing_left("after max_hold").await;
+    world.nothing_left("x").await;
 }

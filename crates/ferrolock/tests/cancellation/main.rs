@@ -1,4 +1,7 @@
 //! Ends of every kind: futures dropped half-way, guards dropped anywhere, clients shut down. Nothing is left behind.
+//!
+//! Told as stories, which run on every engine. Where only a server can be asked (subscriptions, commands, connections), it
+//! is asked there.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -10,9 +13,14 @@
     reason = "test code"
 )]
 
+#[macro_use]
+#[path = "../stage/mod.rs"]
+mod stage;
+
+mod dropped_connecting;
 mod dropped_futures;
-mod dropped_futures_on_servers;
 mod dropped_guards;
+mod dropped_waits;
 mod many;
 mod shutdown;
 mod world;

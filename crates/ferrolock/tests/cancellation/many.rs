@@ -4,49 +4,36 @@ use std::time::{Duration, Instant};
 
 use ferrolock::Client;
 use testkit::process::{self, Child};
-use testkit::{LIMIT, Server, eventually_async, servers};
+use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-}
+use crate::stage::{Stage, stories};
 
-#[test]
-fn three_thousand_guards_dropped_at_once_are_released_within_a_second() {
+stories!(three_thousand_guards_dropped_at_once_are_released_within_a_second);
+
+stories_of_processes!(a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were);
+
+async fn three_thousand_guards_dropped_at_once_are_released_within_a_second(stage: &Stage) {
     const GUARDS: usize = 3000;
-    for kind in servers() {
-        let server = Server::start(kind);
-        runtime().block_on(async {
-            let client = Client::connect(server.url()).await.unwrap();
-            let mut tasks = tokio::task::JoinSet::new();
-            for n in 0..GUARDS {
-                let lock = client.lock(format!("orders/{n}"));
-                tasks.spawn(async move { lock.lock().await.unwrap() });
-            }
-            let guards = tasks.join_all().await;
-            let mut look = server.connect();
-            assert_eq!(look.command(&["DBSIZE"]).int(), 3000);
-
-            let begun = Instant::now();
-            drop(guards);
-            let dropped = begun.elapsed();
-            eventually_async(LIMIT, "all are released", async || {
-                look.command(&["DBSIZE"]).int() == 0
-            })
-            .await;
-
-            let took = begun.elapsed();
-            eprintln!(
-                "{}: dropped in {dropped:?}, released in {took:?}",
-                kind.name()
-            );
-            assert!(took < Duration::from_secs(10), "{took:?}");
-        });
+    let (client, other) = stage.clients().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..GUARDS {
+        let lock = client.lock(format!("orders/{n}"));
+        tasks.spawn(async move { lock.lock().await.unwrap() });
     }
+    let guards = tasks.join_all().await;
+
+    let begun = tokio::time::Instant::now();
+    drop(guards);
+    for n in 0..GUARDS {
+        let lock = other.lock(format!("orders/{n}"));
+        eventually_async(LIMIT, "it is released", async || {
+            !lock.is_locked().await.unwrap()
+        })
+        .await;
+    }
+
+    stage.took("3,000 dropped guards", begun, Duration::from_secs(1));
 }
 
 const PAIRS: usize = 100_000;
@@ -57,7 +44,7 @@ const WORKERS: usize = 64;
 fn busy_program() {
     let Some(role) = process::role() else { return };
     let url = role.args()[0].clone();
-    runtime().block_on(async {
+    stories::threads().block_on(async {
         let client = Client::connect(&url).await.unwrap();
         // Buffers, threads and maps have the size they keep.
         pairs(&client, PAIRS / 5).await;
@@ -121,28 +108,40 @@ fn resident_kib() -> usize {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-#[test]
-fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were() {
-    let servers: Vec<Server> = servers().into_iter().map(Server::start).collect();
-    let mut programs: Vec<Child> = servers
-        .iter()
-        .map(|server| Child::again("many::busy_program", &[&server.url()]))
-        .collect();
-    for (server, program) in servers.iter().zip(&mut programs) {
-        let limit = Duration::from_secs(240);
-        let tasks: usize = program.hear(limit).parse().unwrap();
-        let memory: usize = program.hear(limit).parse().unwrap();
-        let took = program.hear(limit);
-        eprintln!(
-            "{}: {PAIRS} pairs in {took}; {memory} KiB more",
-            server.kind().name()
-        );
-        assert_eq!(tasks, 0, "tasks are left");
-        // A leak of a hundred bytes each would be ten thousand.
-        assert!(memory < 8 * 1024, "{memory} KiB more");
+async fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were(stage: &Stage) {
+    let mut program = Child::again("many::busy_program", &[&stage.url()]);
+    let limit = Duration::from_secs(240);
+    let tasks: usize = program.hear(limit).parse().unwrap();
+    let memory: usize = program.hear(limit).parse().unwrap();
+    let took = program.hear(limit);
+
+    let who = stage.name();
+    eprintln!("{who}: {PAIRS} pairs in {took}; {memory} KiB more");
+    assert_eq!(tasks, 0, "tasks are left");
+    // A leak of a hundred bytes each would be ten thousand.
+    assert!(memory < 8 * 1024, "{memory} KiB more");
+    assert!(stage.is_free("shared").await);
+    if let Some(server) = stage.server() {
         assert_eq!(server.command(&["DBSIZE"]).int(), 0);
         let channels = server.command(&["PUBSUB", "CHANNELS"]).list();
         assert!(channels.is_empty(), "{channels:?}");
-        program.say("end");
     }
+    program.say("end");
+}
+
+/// The same inside one process.
+#[test]
+fn a_hundred_thousand_acquisitions_inside_the_process_leave_memory_and_tasks_as_they_were() {
+    let mut program = Child::again("many::busy_program", &["memory:"]);
+    let limit = Duration::from_secs(240);
+    let tasks: usize = program.hear(limit).parse().unwrap();
+    let memory: usize = program.hear(limit).parse().unwrap();
+
+    eprintln!(
+        "memory: {PAIRS} pairs in {}; {memory} KiB more",
+        program.hear(limit)
+    );
+    assert_eq!(tasks, 0, "tasks are left");
+    assert!(memory < 8 * 1024, "{memory} KiB more");
+    program.say("end");
 }

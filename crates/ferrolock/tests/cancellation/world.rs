@@ -1,83 +1,157 @@
-//! Two clients of one place in paused time, and the look at what is left there.
+//! Two clients of one place, and the look at what is left there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ferrolock::Client;
+use ferrolock::{Client, Guard};
+use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-/// Well below every lease and every time that something is waited for.
-pub(crate) const SOON: Duration = Duration::from_millis(500);
+use crate::stage::{Stage, ms};
 
-/// More than a subscription lingers, and less than a lease.
+/// More than a subscription lingers, and less than a lease of virtual time.
 const SETTLED: Duration = Duration::from_secs(8);
 
-pub(crate) struct World {
+pub(crate) struct World<'a> {
+    pub(crate) stage: &'a Stage,
     pub(crate) client: Client,
     pub(crate) other: Client,
     /// Tasks of the runtime while nobody holds or waits.
     tasks: usize,
 }
 
-impl World {
-    pub(crate) async fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let space = format!(
-            "memory:cancellation-{}",
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let client = Client::connect(&space).await.unwrap();
-        let other = Client::connect(&space).await.unwrap();
+impl<'a> World<'a> {
+    pub(crate) async fn on(stage: &'a Stage) -> Self {
+        let connect = || stage.builder().watchdog_lease(stage.lease()).connect();
+        let (client, other) = (connect().await.unwrap(), connect().await.unwrap());
         for client in [&client, &other] {
             // The keeper is started by the first hold.
             let guard = client.lock("warm").lock().await.unwrap();
             guard.unlock().await.unwrap();
         }
-        sleep(SETTLED).await;
-        let tasks = tasks();
-        Self {
+        let mut world = Self {
+            stage,
             client,
             other,
-            tasks,
+            tasks: 0,
+        };
+        if stage.is_virtual() {
+            sleep(SETTLED).await;
+        }
+        world.tasks = tasks();
+        world
+    }
+
+    /// Well below every lease and every time that something is waited for.
+    pub(crate) fn soon(&self) -> Duration {
+        ms(500)
+    }
+
+    /// How long somebody holds what another one waits for.
+    pub(crate) fn a_while(&self) -> Duration {
+        if self.stage.is_virtual() {
+            ms(1000)
+        } else {
+            ms(50)
         }
     }
 
-    /// Whether anybody holds `x`, asked by the client that was not disturbed.
-    pub(crate) async fn is_locked(&self) -> bool {
-        self.other.lock("x").is_locked().await.unwrap()
+    /// Somebody else holds it, for a while.
+    pub(crate) async fn held_for_a_while(&self, by: &Client, name: &str) -> Holder {
+        let guard = by.lock(name).lock().await.unwrap();
+        let time = self.a_while();
+        Holder(tokio::spawn(async move {
+            sleep(time).await;
+            guard.unlock().await.unwrap();
+        }))
+    }
+
+    /// Whether anybody holds it, asked by the client that was not disturbed.
+    pub(crate) async fn is_locked(&self, name: &str) -> bool {
+        self.other.lock(name).is_locked().await.unwrap()
     }
 
     /// The lock is free now, not only when a lease has run out.
-    pub(crate) async fn freed(&self, what: &str) {
-        let freed = async {
-            while self.is_locked().await {
-                sleep(Duration::from_millis(1)).await;
-            }
+    pub(crate) async fn freed(&self, name: &str) {
+        let begun = Instant::now();
+        let what = format!("{name}: the key is gone");
+        eventually_async(LIMIT, &what, async || !self.is_locked(name).await).await;
+        let (took, lease) = (begun.elapsed(), self.stage.lease());
+        let limit = if self.stage.is_virtual() {
+            self.soon()
+        } else {
+            lease / 2
         };
-        timeout(SOON, freed)
-            .await
-            .unwrap_or_else(|_| panic!("{what}: the key is still there"));
+        assert!(
+            took < limit,
+            "{name}: freed after {took:?}, not by its lease of {lease:?}"
+        );
     }
 
     /// Nothing is left: no key, no place in a queue, no task, no subscription.
-    pub(crate) async fn nothing_left(&self, what: &str) {
-        self.freed(what).await;
+    pub(crate) async fn nothing_left(&self, name: &str) {
+        self.freed(name).await;
         for client in [&self.client, &self.other] {
             let begun = Instant::now();
-            let guard = client.lock("x").lock().await.unwrap();
+            let guard = client.lock(name).lock().await.unwrap();
             let waited = begun.elapsed();
-            assert!(waited < SOON, "{what}: the next waited {waited:?}");
+            let limit = if self.stage.is_virtual() {
+                self.soon()
+            } else {
+                self.stage.lease() / 2
+            };
+            assert!(waited < limit, "{name}: the next waited {waited:?}");
             guard.unlock().await.unwrap();
         }
-        self.nobody_waits(what).await;
-        assert!(!self.is_locked().await, "{what}: locked again");
+        if self.stage.is_virtual() {
+            self.nobody_waits(name).await;
+        }
+        assert!(!self.is_locked(name).await, "{name}: locked again");
     }
 
     /// Nobody is in a queue, so the task that works for the queue has ended, whoever holds the lock.
     pub(crate) async fn nobody_waits(&self, what: &str) {
-        sleep(SETTLED).await;
-        assert_eq!(tasks(), self.tasks, "{what}: tasks");
+        if self.stage.is_virtual() {
+            sleep(SETTLED).await;
+            return assert_eq!(tasks(), self.tasks, "{what}: tasks");
+        }
+        // A server's client has tasks of its own, which come and go with its connections.
+        if self.stage.server().is_none() {
+            let what = format!("{what}: the tasks have ended");
+            eventually_async(LIMIT, &what, async || tasks() <= self.tasks).await;
+        }
+    }
+
+    /// After everything: no task works for anybody; a server has no listener, and gets no command for locks that are gone.
+    pub(crate) async fn nothing_goes_on(&self) {
+        self.nobody_waits("at the end").await;
+        let Some(server) = self.stage.server() else {
+            return;
+        };
+        let mut look = server.connect();
+        eventually_async(LIMIT, "no channel is listened to", async || {
+            look.command(&["PUBSUB", "CHANNELS"]).list().is_empty()
+        })
+        .await;
+        let monitor = server.monitor();
+        sleep(self.stage.lease() * 2 / 3).await;
+        let lines = monitor.lines();
+        let ours = |line: &&String| line.contains("EVAL") || line.contains("SUBSCRIBE");
+        let late: Vec<&String> = lines.iter().filter(ours).collect();
+        assert!(late.is_empty(), "{late:#?}");
+    }
+
+    pub(crate) async fn held(&self, name: &str) -> Guard {
+        self.client.lock(name).lock().await.unwrap()
+    }
+}
+
+/// Whoever lets go after a while.
+pub(crate) struct Holder(tokio::task::JoinHandle<()>);
+
+impl Holder {
+    pub(crate) async fn gone(self) {
+        self.0.await.unwrap();
     }
 }
 

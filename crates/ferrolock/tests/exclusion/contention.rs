@@ -2,7 +2,15 @@
 
 use ferrolock::Client;
 use testkit::process::{self, Child};
-use testkit::{Counter, Kind, LIMIT, Server, servers};
+use testkit::{Counter, LIMIT};
+
+use crate::stage::Stage;
+
+stories_of_processes!(
+    two_owners_never_hold_at_once_in_10000_acquisitions,
+    without_a_lock_the_counter_shows_it,
+    with_a_lock_in_each_process_the_counter_shows_that_processes_meet,
+);
 
 const PROCESSES: u64 = 4;
 const TASKS: u64 = 8;
@@ -27,7 +35,7 @@ impl Lock {
     }
 }
 
-/// A process of the crowd: told the server, the file of the counter, the lock, and how often each task counts.
+/// A process of the crowd: told the engine, the file of the counter, the lock, and how often each task counts.
 #[test]
 fn contender() {
     let Some(role) = process::role() else { return };
@@ -66,11 +74,30 @@ async fn count(client: Client, name: String, counter: Counter, rounds: u64) {
     }
 }
 
+async fn two_owners_never_hold_at_once_in_10000_acquisitions(stage: &Stage) {
+    let (due, counted) = crowd(stage, Lock::Shared, 313);
+
+    assert!(due >= 10_000);
+    assert_eq!(counted, due, "somebody counted while another did");
+    assert!(stage.is_free("x").await);
+}
+
+async fn without_a_lock_the_counter_shows_it(stage: &Stage) {
+    let (due, counted) = crowd(stage, Lock::None, 40);
+
+    assert!(counted < due, "the harness does not bite");
+}
+
+async fn with_a_lock_in_each_process_the_counter_shows_that_processes_meet(stage: &Stage) {
+    let (due, counted) = crowd(stage, Lock::OwnInEachProcess, 40);
+
+    assert!(counted < due, "the harness does not bite");
+}
+
 /// What the counter should say at the end, and what it says.
-fn crowd(kind: Kind, lock: Lock, rounds: u64) -> (u64, u64) {
-    let server = Server::start(kind);
-    let file = server.folder().join("count");
-    let url = server.url();
+fn crowd(stage: &Stage, lock: Lock, rounds: u64) -> (u64, u64) {
+    let folder = testkit::store_folder();
+    let (file, url) = (folder.path().join("count"), stage.url());
     let mut contenders: Vec<_> = (0..PROCESSES)
         .map(|process| {
             let (file, name) = (file.to_str().unwrap(), lock.name(process));
@@ -88,45 +115,7 @@ fn crowd(kind: Kind, lock: Lock, rounds: u64) -> (u64, u64) {
         assert!(contender.wait(LIMIT).success());
     }
     let (due, counted) = (PROCESSES * TASKS * rounds, Counter::file(file).read());
-    eprintln!(
-        "{}: {counted} of {due} counted in {:?}",
-        kind.name(),
-        begun.elapsed()
-    );
-    assert_eq!(server.keys(), Vec::<String>::new());
+    let (who, took) = (stage.name(), begun.elapsed());
+    eprintln!("{who}: {counted} of {due} counted in {took:?}");
     (due, counted)
-}
-
-fn two_owners_never_hold_at_once(kind: Kind) {
-    if kind.is_here() {
-        let (due, counted) = crowd(kind, Lock::Shared, 313);
-        assert!(due >= 10_000);
-        assert_eq!(counted, due, "somebody counted while another did");
-    }
-}
-
-#[test]
-fn two_owners_never_hold_at_once_in_10000_acquisitions_on_redis() {
-    two_owners_never_hold_at_once(Kind::Redis);
-}
-
-#[test]
-fn two_owners_never_hold_at_once_in_10000_acquisitions_on_valkey() {
-    two_owners_never_hold_at_once(Kind::Valkey);
-}
-
-#[test]
-fn without_a_lock_the_counter_shows_it() {
-    for kind in servers() {
-        let (due, counted) = crowd(kind, Lock::None, 40);
-        assert!(counted < due, "the harness does not bite");
-    }
-}
-
-#[test]
-fn with_a_lock_in_each_process_the_counter_shows_that_processes_meet() {
-    for kind in servers() {
-        let (due, counted) = crowd(kind, Lock::OwnInEachProcess, 40);
-        assert!(counted < due, "the harness does not bite");
-    }
 }

@@ -1,7 +1,7 @@
 //! Two owners never hold at once, and a hold belongs to its owner.
 //!
-//! A story is told once, as an `async fn` over a [`Stage`](stage::Stage), and runs in paused time on `memory:` and on
-//! each real server. What needs processes or a broken network runs on the servers only.
+//! A story is told once, as an `async fn` over a [`Stage`](stage::Stage), and runs in paused time on `memory:`, and in real
+//! time on `file:` and on each server. What needs a broken network runs on the servers only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,6 +13,7 @@
 )]
 
 #[macro_use]
+#[path = "../stage/mod.rs"]
 mod stage;
 
 mod contention;

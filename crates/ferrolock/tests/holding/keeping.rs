@@ -1,32 +1,33 @@
 //! A hold is renewed as long as it lasts, and not once longer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ferrolock::{ErrorKind, HoldState, LostReason, Unlocked};
-use testkit::{Kind, LIMIT, Server, eventually_async};
+use ferrolock::{Client, ErrorKind, HoldState, LostReason, Remaining, Unlocked};
+use testkit::{LIMIT, eventually_async};
+use tokio::runtime::Runtime;
 
-use crate::support::{INTERVAL, LEASE, Renewals, client, is_release, ms, rest, runtime};
+use crate::stage::{Stage, ms, stories};
+use crate::support::{INTERVAL, LEASE};
 
-on_each_server!(
+stories!(
     a_lock_held_for_three_leases_stays_held,
-    a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock,
-    a_holder_that_computes_on_every_worker_keeps_its_lock,
+    a_renewal_of_the_holders_own_gives_the_whole_lease_it_names,
     a_lease_of_199_ms_is_an_invalid_argument,
-    not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold,
-    releases_in_the_midst_of_renewals_are_not_followed_by_one,
+    what_was_unlocked_dropped_or_left_by_a_panic_stays_free,
+    releases_in_the_midst_of_renewals_leave_nothing,
     a_fixed_lease_is_not_renewed,
     with_max_hold_the_key_is_gone_within_the_margin_after_the_cap,
 );
 
-async fn a_lock_held_for_three_leases_stays_held(kind: Kind) {
-    let server = Server::start(kind);
-    let (client, other) = (client(&server).await, client(&server).await);
-    let guard = client
-        .lock("kept")
-        .watchdog_lease(LEASE)
-        .lock()
-        .await
-        .unwrap();
+stories_in_real_time!(
+    a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock,
+    a_holder_that_computes_on_every_worker_keeps_its_lock,
+);
+
+async fn a_lock_held_for_three_leases_stays_held(stage: &Stage) {
+    let (client, other) = stage.clients().await;
+    let lock = client.lock("kept").watchdog_lease(LEASE);
+    let guard = lock.lock().await.unwrap();
 
     for _ in 0..6 {
         tokio::time::sleep(LEASE / 2).await;
@@ -37,16 +38,60 @@ async fn a_lock_held_for_three_leases_stays_held(kind: Kind) {
     assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
 }
 
+/// A week of renewals, each as in real life, in the time that they take: milliseconds with a lease of an hour, and not much
+/// more with the lease of 30 s that nobody chose.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_held_for_a_week_in_no_time() {
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+    for lease in [Duration::from_secs(3600), Duration::from_secs(30)] {
+        let client = Client::memory();
+        let (virtually, really) = (tokio::time::Instant::now(), Instant::now());
+        let lock = client.lock("kept").watchdog_lease(lease);
+        let guard = lock.lock().await.unwrap();
+
+        tokio::time::sleep(WEEK).await;
+
+        assert!(guard.is_held());
+        let Remaining::Left(left) = lock.remaining().await.unwrap() else {
+            panic!("it is there");
+        };
+        assert!(left > lease / 2 && left <= lease, "{left:?} of {lease:?}");
+        assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+        assert!(virtually.elapsed() >= WEEK && virtually.elapsed() < WEEK + ms(10));
+        let took = really.elapsed();
+        eprintln!("a week with a lease of {lease:?}: {took:?}");
+        assert!(took < Duration::from_secs(30), "{took:?}");
+    }
+}
+
+async fn a_renewal_of_the_holders_own_gives_the_whole_lease_it_names(stage: &Stage) {
+    let client = stage.client().await;
+    let guard = client.lock("kept").lease(LEASE).lock().await.unwrap();
+    let wanted = Duration::from_secs(60);
+
+    guard.renew(wanted).await.unwrap();
+
+    let ttl = stage.ttl("kept").await;
+    assert!(
+        ttl <= wanted && ttl > wanted - Duration::from_secs(10),
+        "{ttl:?}"
+    );
+    tokio::time::sleep(LEASE * 3 / 2).await;
+    assert!(guard.is_held());
+    guard.check().await.unwrap();
+}
+
 /// Nothing of the holder's runtime runs while it computes.
-async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(kind: Kind) {
-    let server = Server::start(kind);
+async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage: &Stage) {
+    let builder = stage.builder();
     let holder = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let lock = client(&server).await.lock("kept").watchdog_lease(LEASE);
+            let client = builder.connect().await.unwrap();
+            let lock = client.lock("kept").watchdog_lease(LEASE);
             let guard = lock.lock().await.unwrap();
 
             compute(LEASE * 3);
@@ -60,15 +105,13 @@ async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(kind:
         .unwrap();
 }
 
-async fn a_holder_that_computes_on_every_worker_keeps_its_lock(kind: Kind) {
-    let server = Server::start(kind);
+async fn a_holder_that_computes_on_every_worker_keeps_its_lock(stage: &Stage) {
+    let builder = stage.builder();
     // A blocking thread of this runtime; the holder's own has nothing but busy workers.
     tokio::task::spawn_blocking(move || {
-        let busy = runtime(2);
-        let lock = busy
-            .block_on(client(&server))
-            .lock("kept")
-            .watchdog_lease(LEASE);
+        let busy = stories::threads();
+        let client = busy.block_on(builder.connect()).unwrap();
+        let lock = client.lock("kept").watchdog_lease(LEASE);
         let guard = busy.block_on(lock.lock()).unwrap();
         let workers: Vec<_> = (0..2)
             .map(|_| busy.spawn(async { compute(LEASE * 3) }))
@@ -83,163 +126,116 @@ async fn a_holder_that_computes_on_every_worker_keeps_its_lock(kind: Kind) {
     .unwrap();
 }
 
-fn compute(time: std::time::Duration) {
+fn compute(time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
         std::hint::spin_loop();
     }
 }
 
-fn compute_is_over(busy: &tokio::runtime::Runtime, workers: Vec<tokio::task::JoinHandle<()>>) {
+fn compute_is_over(busy: &Runtime, workers: Vec<tokio::task::JoinHandle<()>>) {
     for worker in workers {
         busy.block_on(worker).unwrap();
     }
 }
 
-async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let renewals = Renewals::of(&server);
+async fn what_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) {
+    let client = stage.client().await;
     let lock = |name: &str| client.lock(name).watchdog_lease(LEASE);
-
     let unlocked = lock("unlocked").lock().await.unwrap();
     let dropped = lock("dropped").lock().await.unwrap();
-    let capped = lock("capped").max_hold(LEASE).lock().await.unwrap();
-    let panicking = lock("panicked");
-    let (panic, told) = tokio::sync::oneshot::channel::<()>();
+    let panicking = lock("panicked").lock().await.unwrap();
     let task = tokio::spawn(async move {
-        let _guard = panicking.lock().await.unwrap();
-        told.await.unwrap();
+        let _guard = panicking;
+        tokio::time::sleep(INTERVAL * 2).await;
         std::panic::resume_unwind(Box::new("as the test wants"));
     });
-    for name in ["unlocked", "dropped", "panicked", "capped"] {
-        eventually_async(LIMIT, name, async || renewals.count(name) > 0).await;
-    }
+    // Renewed by then.
+    assert!(task.await.unwrap_err().is_panic());
     unlocked.unlock().await.unwrap();
     drop(dropped);
-    panic.send(()).unwrap();
-    assert!(task.await.unwrap_err().is_panic());
-    assert_eq!(capped.lost().await, LostReason::MaxHold);
-    let at_the_cap = renewals.count("capped");
 
+    for name in ["unlocked", "dropped", "panicked"] {
+        stage.freed(name).await;
+    }
     // Long enough for some renewals, had anything been left.
     tokio::time::sleep(INTERVAL * 3).await;
 
-    let lines = renewals.lines();
     for name in ["unlocked", "dropped", "panicked"] {
-        let release = lines
-            .iter()
-            .position(|line| is_release(line, name))
-            .expect(name);
-        let late: Vec<_> = lines[release..]
-            .iter()
-            .filter(|line| renewals.is_renewal(line, name))
-            .collect();
-        assert!(late.is_empty(), "{name}: {late:?}");
+        assert!(stage.is_free(name).await, "{name}");
     }
-    assert_eq!(renewals.count("capped"), at_the_cap);
-    assert_eq!(rest(&server, "capped"), None);
 }
 
-async fn releases_in_the_midst_of_renewals_are_not_followed_by_one(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let renewals = Renewals::of(&server);
-    let holders: Vec<_> = (0..120)
-        .map(|n| {
-            let lock = client.lock(format!("n{n}")).watchdog_lease(LEASE);
-            tokio::spawn(async move {
-                let guard = lock.lock().await.unwrap();
-                // Spread over the time in which renewals are due: a little less than the interval after the acquire.
-                tokio::time::sleep(INTERVAL * 85 / 100 + ms(2 * n)).await;
-                if n % 2 == 0 {
-                    guard.unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for holder in holders {
-        holder.await.unwrap();
+async fn releases_in_the_midst_of_renewals_leave_nothing(stage: &Stage) {
+    const HOLDERS: u64 = 120;
+    let client = stage.client().await;
+    let mut holders = tokio::task::JoinSet::new();
+    for n in 0..HOLDERS {
+        let lock = client.lock(format!("n{n}")).watchdog_lease(LEASE);
+        holders.spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            // Spread over the time in which renewals are due: a little less than the interval after the acquire.
+            tokio::time::sleep(INTERVAL * 85 / 100 + ms(2 * n)).await;
+            if n % 2 == 0 {
+                guard.unlock().await.unwrap();
+            }
+        });
     }
-    eventually_async(LIMIT, "all are released", async || server.keys().is_empty()).await;
+    assert_eq!(holders.join_all().await.len(), 120);
+    for n in 0..HOLDERS {
+        stage.freed(&format!("n{n}")).await;
+    }
+
     tokio::time::sleep(INTERVAL).await;
 
-    let lines = renewals.lines();
-    let mut renewed = 0;
-    for n in 0..120 {
-        let name = format!("n{n}");
-        let release = lines
-            .iter()
-            .position(|line| is_release(line, &name))
-            .expect("a release");
-        let is_renewal = |line: &&String| renewals.is_renewal(line, &name);
-        renewed += lines[..release].iter().filter(is_renewal).count();
-        assert_eq!(
-            lines[release..].iter().filter(is_renewal).count(),
-            0,
-            "{name}"
-        );
+    for n in 0..HOLDERS {
+        assert!(stage.is_free(&format!("n{n}")).await, "n{n}");
     }
-    eprintln!("{kind:?}: {renewed} renewals before 120 releases, none after");
-    assert!(renewed > 0);
 }
 
-async fn a_fixed_lease_is_not_renewed(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let renewals = Renewals::of(&server);
+async fn a_fixed_lease_is_not_renewed(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("fixed").lease(ms(500)).lock().await.unwrap();
 
     assert_eq!(guard.lost().await, LostReason::Expired);
 
-    eventually_async(LIMIT, "the server's end of it", async || {
-        rest(&server, "fixed").is_none()
-    })
-    .await;
-    assert_eq!(renewals.count("fixed"), 0);
+    stage.freed("fixed").await;
     assert!(client.lock("fixed").try_lock().await.unwrap().is_some());
 }
 
-async fn with_max_hold_the_key_is_gone_within_the_margin_after_the_cap(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let renewals = Renewals::of(&server);
+async fn with_max_hold_the_key_is_gone_within_the_margin_after_the_cap(stage: &Stage) {
+    let client = stage.client().await;
     let margin = LEASE / 20;
-    let guard = client
-        .lock("capped")
-        .watchdog_lease(LEASE)
-        .max_hold(INTERVAL * 4)
-        .lock()
-        .await
-        .unwrap();
+    let lock = client.lock("capped").watchdog_lease(LEASE);
+    let begun = tokio::time::Instant::now();
+    let guard = lock.max_hold(INTERVAL * 4).lock().await.unwrap();
 
     let reason = guard.lost().await;
-    let rest_at_the_cap = rest(&server, "capped").unwrap_or_default();
+    let rest = stage.look("capped").await.map(|look| look.ttl);
 
-    eprintln!(
-        "{kind:?}: at the cap the key has {rest_at_the_cap:?} left, the margin is {margin:?}"
-    );
+    let (rest, who) = (rest.unwrap_or_default(), stage.name());
+    eprintln!("{who}: at the cap the key has {rest:?} left, the margin is {margin:?}");
     assert_eq!(reason, LostReason::MaxHold);
+    assert!(begun.elapsed() >= INTERVAL * 4, "renewed up to the cap");
     assert!(
-        renewals.count("capped") >= 2,
-        "it was renewed up to the cap"
+        rest <= if stage.is_virtual() {
+            margin
+        } else {
+            margin * 10
+        },
+        "{rest:?}"
     );
-    assert!(rest_at_the_cap <= margin * 10, "{rest_at_the_cap:?}");
-    eventually_async(LIMIT, "the server's end of it", async || {
-        rest(&server, "capped").is_none()
-    })
-    .await;
+    let gone = async || stage.is_free("capped").await;
+    eventually_async(LIMIT, "the engine's end of it", gone).await;
     // The whole lease of 30 s is never given to a hold that may last half a second.
     let short = client.lock("short").max_hold(ms(500)).lock().await.unwrap();
-    assert!(rest(&server, "short").unwrap() <= ms(2000));
+    assert!(stage.ttl("short").await <= ms(2000));
     drop(short);
 }
 
-async fn a_lease_of_199_ms_is_an_invalid_argument(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let scripts = || server.commandstats().get("evalsha").copied();
-    let before = scripts();
+async fn a_lease_of_199_ms_is_an_invalid_argument(stage: &Stage) {
+    let client = stage.client().await;
+
     for lock in [
         client.lock("x").lease(ms(199)),
         client.lock("x").watchdog_lease(ms(199)),
@@ -247,5 +243,6 @@ async fn a_lease_of_199_ms_is_an_invalid_argument(kind: Kind) {
         let error = lock.lock().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    assert_eq!(scripts(), before, "nothing was sent");
+
+    assert!(stage.is_free("x").await);
 }

@@ -1,19 +1,29 @@
-//! A loss is told: before the server's end of the lease when the server is away, soon after when the lock was removed.
+//! A loss is told: before the end of the lease when nobody renews it, soon after when the lock was removed.
+//!
+//! On servers only: one that stops, dies, is cut off or loses all it has.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason};
 use testkit::{Kind, Proxy, Server, poll_once};
+use tokio::time::Instant;
 
-use crate::support::{INTERVAL, LEASE, Renewals, client, expiry, ms, rest, wall};
+use crate::stage::{Stage, ms};
+use crate::support::{INTERVAL, LEASE, Renewals, client, expiry, rest, wall};
+
+stories!(
+    the_end_of_a_lease_is_told_before_it_comes,
+    removal_and_take_over_are_told_within_a_renewal_interval,
+    an_unlock_finds_a_removed_lock_at_once,
+    a_check_finds_a_removed_lock_at_once,
+    a_renewal_finds_a_removed_lock_at_once,
+);
 
 on_each_server!(
     a_stopped_server_is_noticed_before_the_lease_ends,
     a_killed_server_is_noticed_before_the_lease_ends,
     a_server_that_is_cut_off_is_noticed_before_the_lease_ends,
-    removal_and_take_over_are_told_within_a_renewal_interval,
     a_flushed_server_is_noticed_within_a_renewal_interval,
-    an_unlock_finds_a_removed_lock_at_once,
 );
 
 /// Wide, so that half of it is more than a busy machine takes to wake a thread.
@@ -87,57 +97,6 @@ async fn lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
     assert_eq!(guard.lost().await, LostReason::Expired);
 }
 
-/// Told within the interval and a round trip; a busy machine gets ten times that.
-async fn told(kind: Kind, what: &str, guard: &Guard, since: Instant) -> LostReason {
-    let reason = guard.lost().await;
-    let took = since.elapsed();
-    eprintln!("{kind:?}: {what} was told after {took:?}, renewed every {INTERVAL:?}");
-    assert!(took < INTERVAL * 10, "{what}: {took:?}");
-    assert!(!guard.is_held(), "{what}");
-    reason
-}
-
-async fn removal_and_take_over_are_told_within_a_renewal_interval(kind: Kind) {
-    let server = Server::start(kind);
-    let client = client(&server).await;
-    let lock = |name: &str| client.lock(name).watchdog_lease(LEASE).lock();
-    let (deleted, forced, taken) =
-        tokio::try_join!(lock("deleted"), lock("forced"), lock("taken")).unwrap();
-    Renewals::of(&server).next("taken").await;
-
-    let since = Instant::now();
-    server.command(&["DEL", "deleted"]);
-    assert!(client.lock("forced").force_unlock().await.unwrap());
-    let mut connection = server.connect();
-    connection.command(&["MULTI"]);
-    connection.command(&["DEL", "taken"]);
-    connection.command(&[
-        "HSET",
-        "taken",
-        "6f6b6f1e-1111-4222-8333-444455556666:1",
-        "1",
-    ]);
-    connection.command(&["PEXPIRE", "taken", "30000"]);
-    connection.command(&["EXEC"]);
-
-    assert_eq!(
-        told(kind, "DEL", &deleted, since).await,
-        LostReason::Removed
-    );
-    assert_eq!(
-        told(kind, "force-unlock", &forced, since).await,
-        LostReason::Removed
-    );
-    assert_eq!(
-        told(kind, "take-over", &taken, since).await,
-        LostReason::TakenOver
-    );
-    // The other one's lease was not touched, and our unlock does not free it.
-    let error = taken.unlock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost);
-    assert!(rest(&server, "taken").unwrap() > ms(20_000));
-}
-
 async fn a_flushed_server_is_noticed_within_a_renewal_interval(kind: Kind) {
     let server = Server::start(kind);
     let guard = client(&server)
@@ -153,18 +112,98 @@ async fn a_flushed_server_is_noticed_within_a_renewal_interval(kind: Kind) {
     server.command(&["FLUSHALL"]);
 
     assert_eq!(
-        told(kind, "FLUSHALL", &guard, since).await,
+        told(kind.name(), "FLUSHALL", &guard, since).await,
         LostReason::Removed
     );
     assert_eq!(server.keys(), [""; 0], "nothing was written again");
 }
 
-async fn an_unlock_finds_a_removed_lock_at_once(kind: Kind) {
-    let server = Server::start(kind);
-    let guard = client(&server).await.lock("held").lock().await.unwrap();
-    server.command(&["DEL", "held"]);
+/// Told within the interval and a round trip; a busy machine gets ten times that.
+async fn told(who: &str, what: &str, guard: &Guard, since: Instant) -> LostReason {
+    let reason = guard.lost().await;
+    let took = since.elapsed();
+    eprintln!("{who}: {what} was told after {took:?}, renewed every {INTERVAL:?}");
+    assert!(took < INTERVAL * 10, "{what}: {took:?}");
+    assert!(!guard.is_held(), "{what}");
+    reason
+}
+
+async fn the_end_of_a_lease_is_told_before_it_comes(stage: &Stage) {
+    let client = stage.builder().safety_margin(MARGIN).connect().await;
+    let lock = client.unwrap().lock("held").lease(LONG);
+    let guard = lock.lock().await.unwrap();
+
+    let reason = guard.lost().await;
+
+    let left = stage.ttl("held").await;
+    eprintln!("{}: told {left:?} before the end", stage.name());
+    assert_eq!(reason, LostReason::Expired);
+    assert!(
+        left >= if stage.is_virtual() {
+            MARGIN
+        } else {
+            MARGIN / 2
+        },
+        "{left:?}"
+    );
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(guard.ensure_held().unwrap_err().kind(), ErrorKind::Lost);
+    assert!(poll_once(std::pin::pin!(guard.lost())).is_ready());
+    let error = guard.unlock().await.unwrap_err();
+    assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
+}
+
+async fn removal_and_take_over_are_told_within_a_renewal_interval(stage: &Stage) {
+    let (client, other) = stage.clients().await;
+    let lock = |name: &str| client.lock(name).watchdog_lease(LEASE).lock();
+    let (vanished, forced, taken) =
+        tokio::try_join!(lock("vanished"), lock("forced"), lock("taken")).unwrap();
+
+    let since = Instant::now();
+    stage.vanish("vanished").await;
+    assert!(other.lock("forced").force_unlock().await.unwrap());
+    stage.take_over("taken").await;
+
+    let who = stage.name();
+    let reason = told(who, "removal", &vanished, since).await;
+    assert_eq!(reason, LostReason::Removed);
+    let reason = told(who, "a forced unlock", &forced, since).await;
+    assert_eq!(reason, LostReason::Removed);
+    let reason = told(who, "a take-over", &taken, since).await;
+    assert_eq!(reason, LostReason::TakenOver);
+    // The other one's lease was not touched, and our unlock does not free it.
+    let error = taken.unlock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(stage.ttl("taken").await > ms(20_000));
+}
+
+async fn an_unlock_finds_a_removed_lock_at_once(stage: &Stage) {
+    let guard = stage.client().await.lock("held").lock().await.unwrap();
+    stage.vanish("held").await;
 
     let error = guard.unlock().await.unwrap_err();
 
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+}
+
+async fn a_check_finds_a_removed_lock_at_once(stage: &Stage) {
+    let guard = stage.client().await.lock("held").lock().await.unwrap();
+    guard.check().await.unwrap();
+    stage.vanish("held").await;
+
+    let error = guard.check().await.unwrap_err();
+
+    assert_eq!(error.lost_reason(), Some(LostReason::Removed), "{error}");
+    assert!(!guard.is_held());
+}
+
+async fn a_renewal_finds_a_removed_lock_at_once(stage: &Stage) {
+    let guard = stage.client().await.lock("held").lock().await.unwrap();
+    stage.vanish("held").await;
+
+    let error = guard.renew(LONG).await.unwrap_err();
+
+    assert_eq!(error.lost_reason(), Some(LostReason::Removed), "{error}");
+    assert!(!guard.is_held() && stage.is_free("held").await);
 }

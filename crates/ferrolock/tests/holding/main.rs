@@ -1,4 +1,7 @@
-//! Holding a lock on real servers: it is kept while its holder works, and its loss is told in time.
+//! Holding a lock: it is kept while its holder works, and its loss is told in time.
+//!
+//! What every holder may rely on is told as stories, which run on every engine. Servers that refuse, hang, die or are cut off
+//! are for servers only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,11 +14,14 @@
 )]
 
 #[macro_use]
-mod support;
+#[path = "../stage/mod.rs"]
+mod stage;
 
 mod keeping;
 mod losing;
 mod paused;
 mod refusals;
+mod renewals;
 mod storm;
+mod support;
 mod work;

@@ -1,11 +1,14 @@
 //! A server that answers a renewal with an error for a while: survived if it ends before the deadline, lost otherwise.
+//!
+//! On servers only: an embedded engine has no replicas, disks, access lists or slow scripts that could make it refuse.
 
 use std::cell::Cell;
 
 use ferrolock::{Client, Guard, HoldState, LostReason};
 use testkit::{Connection, Kind, LIMIT, Proxy, Reply, Server, eventually, eventually_async};
 
-use crate::support::{LEASE, Renewals, client, ms, rest};
+use crate::stage::ms;
+use crate::support::{LEASE, Renewals, client, rest};
 
 on_each_server!(
     too_few_replicas_are_survived_or_lost_at_the_deadline,

@@ -1,11 +1,12 @@
-//! Connections that are killed all the time are no reason to call a lock lost.
+//! Connections that are killed all the time are no reason to call a lock lost. On servers only: the embedded
+//! engines have none.
 
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, HoldState, Unlocked};
 use testkit::{Kind, Server};
 
-use crate::support::ms;
+use crate::stage::ms;
 
 const STORM: Duration = Duration::from_secs(30);
 const EVERY: Duration = ms(50);

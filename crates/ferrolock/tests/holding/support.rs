@@ -1,43 +1,15 @@
-//! What these tests share: one test per server, and a look at the renewals a server gets.
+//! What these tests share: leases, and a look at the renewals that a server gets.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferrolock::Client;
-use testkit::{Kind, LIMIT, Monitor, Reply, Server, eventually_async, servers};
+use testkit::{LIMIT, Monitor, Reply, Server, eventually_async};
 
-/// Makes a test of each function `async fn name(kind: Kind)`.
-macro_rules! on_each_server {
-    ($($name:ident),+ $(,)?) => {
-        mod on_each_server {
-            $(#[test] fn $name() { $crate::support::on_each_server(super::$name); })+
-        }
-    };
-}
+use crate::stage::ms;
 
 /// The lease of holds that are to be kept: it ends only if this machine stands still for more than a second.
 pub const LEASE: Duration = ms(2400);
 pub const INTERVAL: Duration = ms(800);
-
-/// Runs a test on the servers that are here, side by side: it sleeps most of its time.
-pub fn on_each_server(test: impl AsyncFn(Kind) + Send + Copy) {
-    std::thread::scope(|scope| {
-        for kind in servers() {
-            scope.spawn(move || runtime(2).block_on(test(kind)));
-        }
-    });
-}
-
-pub fn runtime(workers: usize) -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .unwrap()
-}
-
-pub const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 pub async fn client(server: &Server) -> Client {
     Client::connect(server.url()).await.unwrap()

@@ -5,11 +5,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrolock::{Client, ErrorKind, HoldState, LostReason};
-use testkit::{Kind, Server, poll_once};
+use testkit::poll_once;
+use tokio::time::Instant;
 
-use crate::support::{LEASE, client, ms};
+use crate::stage::{Stage, ms};
+use crate::support::LEASE;
 
-on_each_server!(a_body_is_dropped_when_its_lock_is_deleted);
+stories!(
+    a_body_is_dropped_when_its_lock_is_removed,
+    while_held_drops_its_work_at_the_deadline,
+    work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held,
+    lost_is_ready_ever_after,
+    the_token_fires_at_release_by_unlock_and_by_drop,
+    the_token_fires_at_loss_and_is_fired_when_it_is_taken_later,
+    the_token_fires_at_shutdown_while_the_hold_goes_on,
+);
+
+stories_in_real_time!(
+    work_whose_last_step_outlives_the_lock_is_lost,
+    a_body_whose_last_step_outlives_the_lock_is_lost,
+);
 
 /// Tells when it is dropped.
 struct Flag(Arc<AtomicBool>);
@@ -27,15 +42,14 @@ impl Drop for Flag {
     }
 }
 
-async fn a_body_is_dropped_when_its_lock_is_deleted(kind: Kind) {
-    let server = Server::start(kind);
-    let lock = client(&server).await.lock("work").watchdog_lease(LEASE);
+async fn a_body_is_dropped_when_its_lock_is_removed(stage: &Stage) {
+    let lock = stage.client().await.lock("work").watchdog_lease(LEASE);
     let (flag, dropped) = Flag::new();
 
     let ended = lock
         .run(async |_| {
             let _flag = flag;
-            server.command(&["DEL", "work"]);
+            stage.vanish("work").await;
             std::future::pending::<()>().await;
         })
         .await;
@@ -49,12 +63,19 @@ async fn a_body_is_dropped_when_its_lock_is_deleted(kind: Kind) {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn while_held_drops_its_work_at_the_deadline() {
-    let client = Client::memory();
+/// A lease of a second, less its margin: exact in virtual time, and never late by more than a second elsewhere.
+fn is_at_the_deadline(stage: &Stage, begun: Instant) {
+    let (took, due) = (begun.elapsed(), ms(950));
+    let latest = if stage.is_virtual() { due } else { due * 10 };
+    assert!(took <= latest, "{took:?}");
+    assert!(took >= due - ms(50), "{took:?}");
+}
+
+async fn while_held_drops_its_work_at_the_deadline(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
     let (flag, dropped) = Flag::new();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
 
     let ended = guard
         .while_held(async move {
@@ -65,17 +86,16 @@ async fn while_held_drops_its_work_at_the_deadline() {
 
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
     assert!(dropped.load(Ordering::SeqCst));
-    assert_eq!(begun.elapsed(), ms(950));
+    is_at_the_deadline(stage, begun);
 }
 
-#[tokio::test(start_paused = true)]
-async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held() {
-    let client = Client::memory();
-    let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
+async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held(stage: &Stage) {
+    let client = stage.client().await;
+    let guard = client.lock("x").lease(LEASE).lock().await.unwrap();
 
     let done = guard
         .while_held(async {
-            tokio::time::sleep(ms(900)).await;
+            tokio::time::sleep(LEASE / 4).await;
             42
         })
         .await;
@@ -85,9 +105,8 @@ async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held() {
 }
 
 /// One step that computes past the deadline: its result came too late.
-#[tokio::test]
-async fn work_whose_last_step_outlives_the_lock_is_lost() {
-    let client = Client::memory();
+async fn work_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(200)).lock().await.unwrap();
 
     let ended = guard
@@ -98,20 +117,20 @@ async fn work_whose_last_step_outlives_the_lock_is_lost() {
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-#[tokio::test]
-async fn a_body_whose_last_step_outlives_the_lock_is_lost() {
-    let lock = Client::memory().lock("x").lease(ms(200));
+async fn a_body_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
+    let lock = stage.client().await.lock("x").lease(ms(200));
 
     let ended = lock.run(async |_| std::thread::sleep(ms(250))).await;
 
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-#[tokio::test(start_paused = true)]
-async fn lost_is_ready_ever_after() {
-    let client = Client::memory();
+async fn lost_is_ready_ever_after(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
-    assert!(poll_once(std::pin::pin!(guard.lost())).is_pending());
+    if stage.is_virtual() {
+        assert!(poll_once(std::pin::pin!(guard.lost())).is_pending());
+    }
 
     for _ in 0..3 {
         assert_eq!(guard.lost().await, LostReason::Expired);
@@ -156,13 +175,12 @@ async fn every_poll_of_lost_looks_at_the_clock() {
     assert!(poll_once(lost.as_mut()).is_ready());
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_token_fires_at_release_by_unlock_and_by_drop() {
-    let client = Client::memory();
-    let unlocked = client.lock("a").lock().await.unwrap();
-    let dropped = client.lock("b").lock().await.unwrap();
+async fn the_token_fires_at_release_by_unlock_and_by_drop(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = |name: &str| client.lock(name).watchdog_lease(LEASE).lock();
+    let (unlocked, dropped) = (lock("a").await.unwrap(), lock("b").await.unwrap());
     let tokens = [unlocked.cancellation_token(), dropped.cancellation_token()];
-    tokio::time::sleep(Duration::from_secs(100)).await;
+    tokio::time::sleep(LEASE * 3 / 2).await;
     assert!(tokens.iter().all(|token| !token.is_cancelled()));
 
     unlocked.unlock().await.unwrap();
@@ -171,29 +189,28 @@ async fn the_token_fires_at_release_by_unlock_and_by_drop() {
     assert!(tokens.iter().all(|token| token.is_cancelled()));
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_token_fires_at_loss_and_is_fired_when_it_is_taken_later() {
-    let client = Client::memory();
+async fn the_token_fires_at_loss_and_is_fired_when_it_is_taken_later(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
     let token = guard.cancellation_token();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
 
     token.cancelled().await;
 
-    assert_eq!(begun.elapsed(), ms(950));
+    is_at_the_deadline(stage, begun);
     assert!(!guard.is_held());
     assert!(guard.cancellation_token().is_cancelled());
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_token_fires_at_shutdown_while_the_hold_goes_on() {
-    let client = Client::memory();
-    let guard = client.lock("x").lock().await.unwrap();
+async fn the_token_fires_at_shutdown_while_the_hold_goes_on(stage: &Stage) {
+    let client = stage.client().await;
+    let lock = client.lock("x").watchdog_lease(LEASE);
+    let guard = lock.lock().await.unwrap();
     let token = guard.cancellation_token();
-    let shutdown = tokio::spawn(client.shutdown(Duration::from_secs(100)));
+    let shutdown = tokio::spawn(client.shutdown(LEASE * 3));
 
     token.cancelled().await;
-    tokio::time::sleep(Duration::from_secs(90)).await;
+    tokio::time::sleep(LEASE * 3 / 2).await;
 
     assert!(guard.is_held(), "renewed while its holder finishes");
     assert!(guard.cancellation_token().is_cancelled());

@@ -1,18 +1,79 @@
-//! Many who wait: what they cost together.
+//! Many who wait: all are served, and what they cost together.
+//!
+//! What they cost is counted on servers only: commands, connections, attempts in flight.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ferrolock::Client;
 use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::support::{attempts, connect, ms, settled, took};
+use crate::stage::{Stage, attempts, ms, settled_on};
+use crate::support::{connect, took};
+
+stories!(
+    three_hundred_waiters_of_one_name_are_served_one_after_the_other,
+    a_thousand_names_are_waited_for_at_once,
+);
 
 on_each_server!(
     fifty_waiters_cost_at_most_two_commands_a_second,
     ten_thousand_names_are_waited_for_over_one_connection,
     ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_their_connections_death,
 );
+
+/// A third of them in each of three clients. Nobody is served twice, nobody while another is.
+async fn three_hundred_waiters_of_one_name_are_served_one_after_the_other(stage: &Stage) {
+    const EACH: usize = 100;
+    let (us, them) = stage.clients().await;
+    let held = them.lock("a").lock().await.unwrap();
+    let inside = Arc::new(AtomicBool::new(false));
+    let mut waiting = JoinSet::new();
+    for client in [&us, &them, &stage.client().await] {
+        for _ in 0..EACH {
+            let (lock, inside) = (client.lock("a").lock(), inside.clone());
+            waiting.spawn(async move {
+                let guard = lock.await.unwrap();
+                assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+                tokio::task::yield_now().await;
+                inside.store(false, Ordering::SeqCst);
+                guard.unlock().await.unwrap();
+            });
+        }
+    }
+    stage.settled("a").await;
+    let begun = Instant::now();
+
+    held.unlock().await.unwrap();
+
+    assert_eq!(waiting.join_all().await.len(), 3 * EACH);
+    stage.took("300 waiters", begun, ms(3_000));
+    assert!(stage.is_free("a").await);
+}
+
+async fn a_thousand_names_are_waited_for_at_once(stage: &Stage) {
+    const NAMES: usize = 1_000;
+    let (us, them) = stage.clients().await;
+    let mut held = Vec::new();
+    for name in 0..NAMES {
+        held.push(them.lock(format!("n{name}")).lock().await.unwrap());
+    }
+    let mut waiting = JoinSet::new();
+    for name in 0..NAMES {
+        let lock = us.lock(format!("n{name}")).lock();
+        waiting.spawn(async move { lock.await.unwrap().unlock().await.unwrap() });
+    }
+    stage.settled(&format!("n{}", NAMES - 1)).await;
+    let begun = Instant::now();
+
+    drop(held);
+
+    assert_eq!(waiting.join_all().await.len(), NAMES);
+    stage.took("1,000 names", begun, ms(3_000));
+}
 
 /// What clients sent since the last reset, scripts' own calls and this test's questions left out.
 fn commands(server: &Server) -> u64 {
@@ -54,7 +115,7 @@ async fn fifty_waiters_cost_at_most_two_commands_a_second(kind: Kind) {
         let lock = us.lock("a").lock();
         waiting.spawn(async move { lock.await.unwrap().unlock().await.unwrap() });
     }
-    settled(&server, "a").await;
+    settled_on(&server, "a").await;
     server.command(&["CONFIG", "RESETSTAT"]);
 
     tokio::time::sleep(Duration::from_secs(SECONDS)).await;
@@ -98,7 +159,7 @@ async fn ten_thousand_names_are_waited_for_over_one_connection(kind: Kind) {
     }
     took(
         "10,000 names after their connection's death",
-        kind,
+        kind.name(),
         begun,
         ms(10_000),
     );

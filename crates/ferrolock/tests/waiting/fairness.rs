@@ -1,22 +1,67 @@
-//! Between processes: nobody starves.
+//! Between clients and between processes: nobody starves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ferrolock::{CancellationToken, Client, ErrorKind};
+use testkit::LIMIT;
 use testkit::process::{self, Child};
-use testkit::{Kind, LIMIT, Server};
 
-use crate::support::ms;
+use crate::stage::{Stage, ms};
 
-on_each_server!(alone: eight_busy_processes_all_get_their_share);
+stories_in_real_time!(eight_busy_clients_all_get_their_share);
+stories_of_processes!(alone:
+    two_busy_processes_both_get_their_share,
+    eight_busy_processes_all_get_their_share,
+);
 
-const PROCESSES: usize = 8;
 /// While one holds it and one comes back, one waits.
 const WAITERS: usize = 3;
+const FOR: Duration = Duration::from_secs(6);
+const HOLD: Duration = ms(5);
 
-/// Takes the lock again and again until told to stop; says how often it was served.
+/// Takes the lock again and again until it is stopped, and counts how often it was served.
+async fn is_customer(client: Client, stop: CancellationToken, served: Arc<AtomicU64>) {
+    let mut waiters = tokio::task::JoinSet::new();
+    for _ in 0..WAITERS {
+        let (lock, served) = (client.lock("a").cancelled_by(&stop), served.clone());
+        waiters.spawn(async move {
+            loop {
+                let guard = match lock.lock().await {
+                    Err(error) if error.kind() == ErrorKind::Cancelled => return,
+                    guard => guard.unwrap(),
+                };
+                served.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(HOLD).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+    }
+    waiters.join_all().await;
+}
+
+async fn eight_busy_clients_all_get_their_share(stage: &Stage) {
+    let stop = CancellationToken::new();
+    let counts: [Arc<AtomicU64>; 8] = Default::default();
+    let mut customers = tokio::task::JoinSet::new();
+    for served in &counts {
+        customers.spawn(is_customer(
+            stage.client().await,
+            stop.clone(),
+            served.clone(),
+        ));
+    }
+
+    tokio::time::sleep(FOR).await;
+
+    stop.cancel();
+    customers.join_all().await;
+    let served = counts.map(|served| served.load(Ordering::Relaxed));
+    got_their_share(stage, &served);
+}
+
+/// A customer that is told when to begin and to stop, and says how often it was served.
 #[test]
 fn customer() {
     let Some(role) = process::role() else { return };
@@ -35,46 +80,42 @@ fn customer() {
             ears.hear();
             stopping.cancel();
         });
-        let mut waiters = tokio::task::JoinSet::new();
-        for _ in 0..WAITERS {
-            let (lock, served) = (client.lock("a").cancelled_by(&stop), served.clone());
-            waiters.spawn(async move {
-                loop {
-                    let guard = match lock.lock().await {
-                        Err(error) if error.kind() == ErrorKind::Cancelled => return,
-                        guard => guard.unwrap(),
-                    };
-                    served.fetch_add(1, Ordering::Relaxed);
-                    tokio::time::sleep(ms(5)).await;
-                    guard.unlock().await.unwrap();
-                }
-            });
-        }
-        waiters.join_all().await;
+        is_customer(client, stop, served.clone()).await;
     });
     role.say(&served.load(Ordering::Relaxed).to_string());
 }
 
-async fn eight_busy_processes_all_get_their_share(kind: Kind) {
-    let server = Server::start(kind);
-    let mut customers: Vec<_> = (0..PROCESSES)
-        .map(|_| Child::again("fairness::customer", &[&server.url()]))
+async fn two_busy_processes_both_get_their_share(stage: &Stage) {
+    busy_processes(stage, 2).await;
+}
+
+async fn eight_busy_processes_all_get_their_share(stage: &Stage) {
+    busy_processes(stage, 8).await;
+}
+
+async fn busy_processes(stage: &Stage, count: usize) {
+    let mut customers: Vec<_> = (0..count)
+        .map(|_| Child::again("fairness::customer", &[&stage.url()]))
         .collect();
-    customers
-        .iter_mut()
-        .for_each(|customer| drop(customer.hear(LIMIT)));
+    for customer in &mut customers {
+        customer.hear(LIMIT);
+    }
     customers.iter_mut().for_each(|customer| customer.say("go"));
 
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    tokio::time::sleep(FOR).await;
 
-    customers
-        .iter_mut()
-        .for_each(|customer| customer.say("stop"));
+    for customer in &mut customers {
+        customer.say("stop");
+    }
     let served: Vec<u64> = customers
         .iter_mut()
         .map(|customer| customer.hear(LIMIT).parse().unwrap())
         .collect();
-    eprintln!("{}: served in 6 s: {served:?}", kind.name());
+    got_their_share(stage, &served);
+}
+
+fn got_their_share(stage: &Stage, served: &[u64]) {
+    eprintln!("{}: served in {FOR:?}: {served:?}", stage.name());
     let (least, most) = (served.iter().min().unwrap(), served.iter().max().unwrap());
     assert!(least * 10 >= *most, "{served:?}");
     assert!(served.iter().sum::<u64>() > 100, "{served:?}");

@@ -1,11 +1,11 @@
-//! A program that starts before its server.
-
-use std::time::Instant;
+//! A program that starts before its server. Nothing starts before the embedded engines: they are inside the program.
 
 use ferrolock::{Client, ErrorKind};
 use testkit::{Kind, Server};
+use tokio::time::Instant;
 
-use crate::support::{ms, took};
+use crate::stage::ms;
+use crate::support::took;
 
 on_each_server!(a_lazy_client_waits_for_its_server);
 
@@ -27,5 +27,10 @@ async fn a_lazy_client_waits_for_its_server(kind: Kind) {
     let begun = Instant::now();
 
     assert!(waiter.await.unwrap().unwrap().is_held());
-    took("a waiter after its server came up", kind, begun, ms(2000));
+    took(
+        "a waiter after its server came up",
+        kind.name(),
+        begun,
+        ms(2000),
+    );
 }

@@ -1,4 +1,7 @@
-//! Waiting on real servers: who gets the lock, after what, how soon, and what it costs.
+//! Waiting: who gets the lock, after what, how soon, and what it costs.
+//!
+//! What everybody may rely on is told as stories, which run on every engine. Broken connections, silent servers and the
+//! count of commands are for servers only.
 #![allow(missing_docs, reason = "test code")]
 #![allow(
     clippy::unwrap_used,
@@ -9,21 +12,11 @@
     clippy::disallowed_methods,
     reason = "test code: a failure ends the test, and real servers live in real time"
 )]
-#![cfg(feature = "redis")]
+#![cfg(all(feature = "redis", feature = "embedded"))]
 
-/// One test per server for each of these functions, which take a [`testkit::Kind`].
-macro_rules! on_each_server {
-    (alone: $($name:ident),+ $(,)?) => { on_each_server!(@ alone $($name)+); };
-    ($($name:ident),+ $(,)?) => { on_each_server!(@ among_others $($name)+); };
-    (@ $how:ident $($name:ident)+) => {
-        mod redis {
-            $(#[test] fn $name() { crate::support::$how(testkit::Kind::Redis, super::$name) })+
-        }
-        mod valkey {
-            $(#[test] fn $name() { crate::support::$how(testkit::Kind::Valkey, super::$name) })+
-        }
-    };
-}
+#[macro_use]
+#[path = "../stage/mod.rs"]
+mod stage;
 
 mod crowds;
 mod fairness;

@@ -1,15 +1,56 @@
 //! A `lock()` future that was polled once and kept: it gets in nobody's way for longer than its offer lasts.
 
 use std::pin::pin;
-use std::time::Instant;
 
 use ferrolock::Client;
 use testkit::process::{self, Child};
-use testkit::{Kind, LIMIT, Server, eventually_async, poll_once};
+use testkit::{LIMIT, Monitor, Server, eventually_async, poll_once};
+use tokio::time::Instant;
 
-use crate::support::{connect, ms, took};
+use crate::stage::{Stage, ms};
 
-on_each_server!(a_future_that_is_polled_once_and_kept_stops_nobody);
+stories!(
+    a_future_that_is_polled_once_and_kept_stops_nobody,
+    an_offer_that_is_taken_in_time_is_a_hold_like_any_other,
+);
+stories_of_processes!(a_future_that_is_polled_once_and_kept_stops_no_other_process);
+
+/// An offer lasts a third of it; a renewal would be due before the end of the offer.
+const LEASE_MS: u64 = 2400;
+
+async fn a_future_that_is_polled_once_and_kept_stops_nobody(stage: &Stage) {
+    let (client, other) = stage.clients().await;
+    let lock = client.lock("a").watchdog_lease(ms(LEASE_MS));
+    for behind in [&client, &other] {
+        let watch = NotRenewed::of(stage);
+        let mut kept = pin!(lock.lock());
+        assert!(poll_once(kept.as_mut()).is_pending());
+        eventually_async(LIMIT, "it is granted", async || !stage.is_free("a").await).await;
+        let begun = Instant::now();
+
+        let guard = behind.lock("a").lock().await.unwrap();
+
+        stage.took("behind an offer of 800 ms", begun, ms(1100));
+        watch.check();
+        assert!(poll_once(kept.as_mut()).is_pending());
+        guard.unlock().await.unwrap();
+        kept.await.unwrap().unlock().await.unwrap();
+    }
+}
+
+async fn an_offer_that_is_taken_in_time_is_a_hold_like_any_other(stage: &Stage) {
+    let (client, other) = stage.clients().await;
+    let lock = client.lock("a").watchdog_lease(stage.lease());
+    let mut kept = pin!(lock.lock());
+    assert!(poll_once(kept.as_mut()).is_pending());
+    eventually_async(LIMIT, "it is granted", async || !stage.is_free("a").await).await;
+
+    let guard = kept.await.unwrap();
+    tokio::time::sleep(stage.lease()).await;
+
+    assert!(guard.is_held(), "renewed from the moment it was taken");
+    assert!(other.lock("a").try_lock().await.unwrap().is_none());
+}
 
 /// Another process: takes the lock, says so, and lets it go when told.
 #[test]
@@ -28,60 +69,50 @@ fn other_process() {
     });
 }
 
-async fn a_future_that_is_polled_once_and_kept_stops_nobody(kind: Kind) {
-    let server = Server::start(kind);
-    let client = connect(&server).await;
-    let mut other = Child::again("offers::other_process", &[&server.url()]);
+async fn a_future_that_is_polled_once_and_kept_stops_no_other_process(stage: &Stage) {
+    let client = stage.client().await;
+    let mut other = Child::again("offers::other_process", &[&stage.url()]);
     other.hear(LIMIT);
-    let monitor = server.monitor();
-    // Nobody had it, so nobody may have renewed it: each time that was set came with a field.
-    let calls = |command: &str| {
-        let lines = monitor.lines();
-        let called = lines.iter().filter(|line| line.contains("lua]"));
-        called
-            .filter(|line| line.to_lowercase().contains(command))
-            .count()
-    };
-    // A renewal would be due at 720 to 800 ms, before the end of the offer.
-    let lock = client.lock("a").watchdog_lease(ms(2400));
+    let watch = NotRenewed::of(stage);
+    let lock = client.lock("a").watchdog_lease(ms(LEASE_MS));
     let mut kept = pin!(lock.lock());
     assert!(poll_once(kept.as_mut()).is_pending());
-    eventually_async(LIMIT, "it is granted", async || calls("\"hset\"") == 1).await;
+    eventually_async(LIMIT, "it is granted", async || !stage.is_free("a").await).await;
     let begun = Instant::now();
 
-    let local = client.lock("a").lock().await.unwrap();
-    took(
-        "a local waiter behind an offer of 800 ms",
-        kind,
-        begun,
-        ms(1100),
-    );
-    local.unlock().await.unwrap();
-
-    // Once more, with another process behind the offer.
-    let mut again = pin!(lock.lock());
-    assert!(poll_once(again.as_mut()).is_pending());
-    eventually_async(LIMIT, "it is granted", async || calls("\"hset\"") == 3).await;
-    let begun = Instant::now();
     other.say("go");
     assert_eq!(other.hear(LIMIT), "in");
-    took(
-        "another process behind an offer of 800 ms",
-        kind,
-        begun,
-        ms(1100),
-    );
 
-    assert!(calls("\"hset\"") >= 4, "{:#?}", monitor.lines());
-    assert_eq!(
-        calls("\"pexpire\""),
-        calls("\"hset\""),
-        "{:#?}",
-        monitor.lines()
-    );
+    stage.took("another process behind an offer of 800 ms", begun, ms(1100));
+    watch.check();
     assert!(poll_once(kept.as_mut()).is_pending());
     other.say("go");
     assert_eq!(other.hear(LIMIT), "out");
     kept.await.unwrap().unlock().await.unwrap();
-    again.await.unwrap().unlock().await.unwrap();
+}
+
+/// Nobody had it, so nobody may have renewed it: each time that a server set came with a field.
+struct NotRenewed<'a>(Option<(&'a Server, Monitor)>);
+
+impl<'a> NotRenewed<'a> {
+    fn of(stage: &'a Stage) -> Self {
+        Self(stage.server().map(|server| (server, server.monitor())))
+    }
+
+    fn check(&self) {
+        let Some((server, monitor)) = &self.0 else {
+            return;
+        };
+        server.command(&["PUBLISH", "the end", "of it"]);
+        monitor.wait_for(|line| line.contains("the end"), LIMIT);
+        let lines = monitor.lines();
+        let calls = |command: &str| {
+            let called = lines.iter().filter(|line| line.contains("lua]"));
+            called
+                .filter(|line| line.to_lowercase().contains(command))
+                .count()
+        };
+        assert!(calls("\"hset\"") >= 2, "{lines:#?}");
+        assert_eq!(calls("\"pexpire\""), calls("\"hset\""), "{lines:#?}");
+    }
 }

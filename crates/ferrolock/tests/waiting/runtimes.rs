@@ -4,44 +4,38 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ferrolock::{Client, Error, ErrorKind, Guard, Unlocked};
-use testkit::{Kind, LIMIT, Server};
+use testkit::LIMIT;
 use tokio::runtime::Runtime;
 
-use crate::support::{ms, settled};
+use crate::stage::Stage;
 
-on_each_server!(
+stories_in_real_time!(
+    a_free_name_needs_no_runtime_where_no_server_is_asked,
     whoever_waits_hears_that_the_runtime_has_ended,
     whoever_comes_after_the_end_of_the_runtime_hears_so,
 );
 
-#[tokio::test]
-async fn in_process_locks_tell_of_the_end_of_their_runtime_too() {
-    let theirs = Runtime::new().unwrap();
-    let client = theirs
-        .spawn(async { Client::connect("memory:").await.unwrap() })
-        .await
-        .unwrap();
-    let held = client.lock("a").lock().await.unwrap();
-    let waiter = tokio::spawn(client.lock("a").lock());
-    tokio::time::sleep(ms(20)).await;
-
+/// The embedded engines ask for a free name themselves, in the caller's time: that needs nothing of the client's runtime.
+async fn a_free_name_needs_no_runtime_where_no_server_is_asked(stage: &Stage) {
+    if stage.server().is_some() {
+        return;
+    }
+    let (theirs, client) = client_elsewhere(stage).await;
     end(theirs).await;
 
-    assert_eq!(closed(waiter).await.kind(), ErrorKind::Closed);
-    newcomers(&client, &held, ["a", "a"]).await;
-    // A free name needs nothing of that runtime: the caller asks itself.
     let free = client.lock("b").lock().await.unwrap();
+
     assert_eq!(free.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn whoever_waits_hears_that_the_runtime_has_ended(kind: Kind) {
-    let (server, theirs, client) = client_elsewhere(kind).await;
+async fn whoever_waits_hears_that_the_runtime_has_ended(stage: &Stage) {
+    let (theirs, client) = client_elsewhere(stage).await;
     let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
     let waiters = [
         tokio::spawn(client.lock("a").lock()),
         tokio::spawn(client.lock("a").max_wait(LIMIT).lock()),
     ];
-    settled(&server, "a").await;
+    stage.settled("a").await;
 
     end(theirs).await;
 
@@ -53,12 +47,13 @@ async fn whoever_waits_hears_that_the_runtime_has_ended(kind: Kind) {
     drop(held);
 }
 
-async fn whoever_comes_after_the_end_of_the_runtime_hears_so(kind: Kind) {
-    let (_server, theirs, client) = client_elsewhere(kind).await;
+async fn whoever_comes_after_the_end_of_the_runtime_hears_so(stage: &Stage) {
+    let (theirs, client) = client_elsewhere(stage).await;
     let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
     end(theirs).await;
 
-    newcomers(&client, &held, ["a", "b", "a", "b"]).await;
+    let other = if stage.server().is_some() { "b" } else { "a" };
+    newcomers(&client, &held, ["a", other, "a", other]).await;
 }
 
 type Call<'a> = (
@@ -95,14 +90,13 @@ async fn newcomers<const N: usize>(client: &Client, held: &Guard, names: [&str; 
     }
 }
 
-async fn client_elsewhere(kind: Kind) -> (Server, Runtime, Client) {
-    let server = Server::start(kind);
-    let (theirs, url) = (Runtime::new().unwrap(), server.url());
+async fn client_elsewhere(stage: &Stage) -> (Runtime, Client) {
+    let (theirs, builder) = (Runtime::new().unwrap(), stage.builder());
     let client = theirs
-        .spawn(async { Client::connect(url).await.unwrap() })
+        .spawn(async { builder.connect().await.unwrap() })
         .await
         .unwrap();
-    (server, theirs, client)
+    (theirs, client)
 }
 
 async fn end(runtime: Runtime) {

@@ -1,4 +1,6 @@
 //! A server that is down, hung or half-open: every call ends with its limit, as unreachable and not as busy.
+//!
+//! On servers only: these are faults of a network, or of a program that the embedded engines do without.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -6,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, ErrorKind, Result};
 use testkit::{Kind, Proxy, Server};
 
-use crate::support::{ms, settled};
+use crate::stage::{ms, settled_on};
 
 on_each_server!(
     every_call_to_a_server_that_is_down_ends_with_its_limit,
@@ -43,7 +45,7 @@ async fn every_call_ends(kind: Kind, fall_silent: impl FnOnce(&Server, &Proxy)) 
     let _busy = them.lock("busy").lease(hour).lock().await.unwrap();
     let held = client.lock("held").lease(hour).lock().await.unwrap();
     let waiter = tokio::spawn(client.lock("busy").try_lock_for(ms(1500)));
-    settled(&server, "busy").await;
+    settled_on(&server, "busy").await;
     let begun = Instant::now();
 
     fall_silent(&server, &proxy);

@@ -1,15 +1,18 @@
 //! Subscriptions: refused, and given up after a while.
+//!
+//! On servers only: nobody refuses one inside the process or in a file, and only a server tells who listens.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use ferrolock::Client;
 use testkit::{Kind, LIMIT, Server, eventually_async};
+use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use crate::support::{channel, connect, ms, settled, took, waits};
+use crate::stage::{channel, ms, settled_on, waits};
+use crate::support::{connect, took};
 
 on_each_server!(
     without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_once,
@@ -54,7 +57,7 @@ async fn wait_without_the_right_to_subscribe(kind: Kind) {
         let begun = Instant::now();
         held.unlock().await.unwrap();
         let guard = wait.await.unwrap();
-        took("by polling", kind, begun, ms(1000));
+        took("by polling", kind.name(), begun, ms(1000));
         // Its own release cannot be announced either, by the same right.
         let _ = guard.unlock().await;
     }
@@ -65,7 +68,7 @@ async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
     let (us, them) = (connect(&server).await, connect(&server).await);
     let held = them.lock("a").lock().await.unwrap();
     let waiter = waits(&us, "a");
-    settled(&server, "a").await;
+    settled_on(&server, "a").await;
     held.unlock().await.unwrap();
     waiter.await.unwrap().unlock().await.unwrap();
     let begun = Instant::now();
@@ -78,7 +81,7 @@ async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
     .await;
 
     assert!(begun.elapsed() >= ms(2500), "{:?}", begun.elapsed());
-    took("unsubscribed", kind, begun, ms(5100));
+    took("unsubscribed", kind.name(), begun, ms(5100));
 }
 
 /// Collects the warnings and errors about subscriptions.

@@ -9,6 +9,8 @@ mod address;
 mod environment;
 mod folder;
 mod header;
+#[cfg(test)]
+pub(super) mod lone;
 mod map;
 mod mourning;
 mod rows;

@@ -2,6 +2,7 @@
 
 mod collections;
 mod commands;
+#[cfg(target_os = "linux")]
 mod differential;
 mod engine;
 mod lock_scripts;

@@ -160,16 +160,20 @@ fn push(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend(part);
 }
 
-/// What is left to read.
+fn is_true(claim: bool) -> Result<(), Garbled> {
+    claim.then_some(()).ok_or(Garbled)
+}
+
+/// What is left to read. Nothing is taken that [`write_value`] would have written otherwise.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn head(&mut self) -> Result<(u8, Option<Millis>), Garbled> {
         let [kind, has_deadline] = self.array()?;
         let deadline = Millis::from_be_bytes(self.array()?);
-        match has_deadline {
-            0 => Ok((kind, None)),
-            1 => Ok((kind, Some(deadline))),
+        match (has_deadline, deadline) {
+            (0, 0) => Ok((kind, None)),
+            (1, deadline) => Ok((kind, Some(deadline))),
             _ => Err(Garbled),
         }
     }
@@ -177,11 +181,17 @@ impl Reader<'_> {
     fn hash(&mut self) -> Result<Hash, Garbled> {
         let next = u64::from_be_bytes(self.array()?);
         let mut fields = Vec::new();
+        let mut free = 0;
         while !self.0.is_empty() {
             let place = u64::from_be_bytes(self.array()?);
+            is_true((free..next).contains(&place))?;
+            free = place + 1;
             fields.push((place, self.part()?, self.part()?));
         }
-        Ok(Hash::restored(next, fields.into_iter()))
+        let count = fields.len();
+        let hash = Hash::restored(next, fields.into_iter());
+        is_true(count > 0 && hash.len() == count)?;
+        Ok(hash)
     }
 
     fn list(&mut self) -> Result<List, Garbled> {
@@ -189,18 +199,25 @@ impl Reader<'_> {
         while !self.0.is_empty() {
             list.push(End::Tail, &self.part()?);
         }
+        is_true(list.len() > 0)?;
         Ok(list)
     }
 
     fn sorted_set(&mut self) -> Result<SortedSet, Garbled> {
         let mut set = SortedSet::default();
+        let (mut last, mut count) = (None, 0);
         while !self.0.is_empty() {
             let score = f64::from_bits(u64::from_be_bytes(self.array()?));
-            if score.is_nan() {
-                return Err(Garbled);
-            }
-            set.set(&self.part()?, score);
+            let is_negative_zero = score == 0.0 && score.is_sign_negative();
+            is_true(!score.is_nan() && !is_negative_zero)?;
+            let member = self.part()?;
+            set.set(&member, score);
+            let this = Some((score, member));
+            is_true(last < this)?;
+            last = this;
+            count += 1;
         }
+        is_true(count > 0 && set.len() == count)?;
         Ok(set)
     }
 
@@ -218,3 +235,6 @@ impl Reader<'_> {
         Ok(*array)
     }
 }
+
+#[cfg(test)]
+mod tests;

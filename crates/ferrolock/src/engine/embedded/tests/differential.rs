@@ -1,7 +1,8 @@
-//! The same calls on the embedded engine and on servers: equal replies, equal keys, equal deadlines.
+//! The same calls on the embedded engines and on servers: equal replies, equal keys, equal deadlines.
 //!
-//! The server runs a batch of calls first and tells its time; the embedded engine then runs the same batch at that
-//! very time. So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
+//! The server runs a batch of calls first and tells its time; the embedded engines then run the same batch at that
+//! very time: `memory:` as a whole on all keys, `file:` two calls at a time, with all keys loaded from the table and written back.
+//! So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
 //! expire on both sides between batches; a batch at whose very beginning a key expires is begun again.
 
 mod calls;
@@ -26,12 +27,12 @@ const BATCH: usize = 60;
 const CALLS: u64 = 200_000;
 
 #[test]
-fn the_embedded_engine_is_like_redis() {
+fn the_embedded_engines_are_like_redis() {
     run_on(Kind::Redis);
 }
 
 #[test]
-fn the_embedded_engine_is_like_valkey() {
+fn the_embedded_engines_are_like_valkey() {
     run_on(Kind::Valkey);
 }
 
@@ -42,7 +43,10 @@ fn run_on(kind: Kind) {
     let told = |name: &str| Some(std::env::var(name).ok()?.parse().unwrap());
     let calls: u64 = told("FERROLOCK_DIFF_CALLS").unwrap_or(CALLS);
     let seed = told("FERROLOCK_DIFF_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("{}: {calls} calls, seed {seed}", kind.name());
+    println!(
+        "{}: {calls} calls on memory and on file, seed {seed}",
+        kind.name()
+    );
     let server = Server::start(kind);
     let mut course = Course::new(&server, seed);
     while course.told.calls < calls {
@@ -72,12 +76,12 @@ struct Told {
     again: u64,
 }
 
-/// One server and one embedded engine, in step.
+/// One server and the embedded engines, in step.
 struct Course {
     kind: Kind,
     source: Source,
     theirs: Theirs,
-    ours: Ours,
+    ours: [Ours; 2],
     /// The batch that runs.
     calls: Vec<Call>,
     /// What the last batch left.
@@ -91,14 +95,14 @@ impl Course {
             kind: server.kind(),
             source: Source::new(seed),
             theirs: Theirs::new(server),
-            ours: Ours::new(),
+            ours: [Ours::in_memory(), Ours::in_file()],
             calls: Vec::new(),
             keys: Vec::new(),
             told: Told::default(),
         }
     }
 
-    /// Runs one batch on both sides and compares.
+    /// Runs one batch on all sides and compares.
     fn step(&mut self) -> Result<(), String> {
         self.calls = (0..BATCH).map(|_| self.source.call()).collect();
         if self.source.below(16) == 0 {
@@ -128,9 +132,11 @@ impl Course {
                 self.told.left_out += 1;
             }
         }
-        let ours = self.ours.run(theirs.start, &self.calls);
-        compare::compare(self.kind, &self.calls, &ours, &theirs)?;
-        self.ours.follow(&theirs.keys);
+        for engine in &mut self.ours {
+            let ours = engine.run(theirs.start, &self.calls);
+            compare::compare(engine.name(), self.kind, &self.calls, &ours, &theirs)?;
+            engine.follow(&ours, &theirs);
+        }
         self.keys = theirs.keys;
         Ok(())
     }

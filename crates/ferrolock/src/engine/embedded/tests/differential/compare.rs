@@ -8,6 +8,7 @@ use testkit::Kind;
 
 /// Compares what a batch has shown on both sides; how they differ.
 pub(super) fn compare(
+    who: &str,
     server: Kind,
     calls: &[Call],
     ours: &Report,
@@ -20,7 +21,7 @@ pub(super) fn compare(
     for (call, (ours, theirs)) in calls.iter().zip(replies) {
         if !slack.same_reply(server, call, ours, theirs) {
             return Err(format!(
-                "{call:?}\n  embedded: {ours:?}\n  {}: {theirs:?}",
+                "{call:?}\n  {who}: {ours:?}\n  {}: {theirs:?}",
                 server.name()
             ));
         }
@@ -28,7 +29,7 @@ pub(super) fn compare(
     for (name, (ours, theirs)) in KEYS.iter().zip(ours.keys.iter().zip(&theirs.keys)) {
         if !slack.same_key(server, ours, theirs) {
             return Err(format!(
-                "key {name}\n  embedded: {ours:?}\n  {}: {theirs:?}",
+                "key {name}\n  {who}: {ours:?}\n  {}: {theirs:?}",
                 server.name()
             ));
         }

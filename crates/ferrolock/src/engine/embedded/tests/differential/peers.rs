@@ -1,8 +1,10 @@
-//! The two that are compared: a server, and the embedded engine at the server's time.
+//! Those that are compared: a server, and the embedded engines at the server's time.
 
-use super::super::super::keyspace::Life;
+use std::collections::BTreeSet;
+
+use super::super::super::file::lone::Lone;
 use super::super::super::lua::Interpreter;
-use super::super::super::server::Server as Embedded;
+use super::super::super::server::Server as InMemory;
 use super::calls::{Call, KEYS, Way};
 use super::seen::Seen;
 use crate::protocol::lock::SCRIPTS;
@@ -41,9 +43,9 @@ fn batch_source() -> String {
     format!("local scripts = {{}}\n{functions}{calls}{batch}")
 }
 
-fn words(who: &str, deadlines: &[i64], calls: &[Call]) -> Vec<String> {
-    let mut words = vec![who.to_owned(), KEYS.len().to_string()];
-    words.extend(KEYS.map(str::to_owned));
+fn words(who: &str, shown: &[&str], deadlines: &[i64], calls: &[Call]) -> Vec<String> {
+    let mut words = vec![who.to_owned(), shown.len().to_string()];
+    words.extend(shown.iter().map(|key| (*key).to_owned()));
     words.push(deadlines.len().to_string());
     words.extend(deadlines.iter().map(i64::to_string));
     for call in calls {
@@ -78,62 +80,146 @@ impl Theirs {
 
     /// Runs a batch; `None` if one of the deadlines of [`KEYS`] passed just as it began.
     pub(super) fn run(&mut self, deadlines: &[i64], calls: &[Call]) -> Option<Report> {
-        let words = words("server", deadlines, calls);
+        let words = words("server", &KEYS, deadlines, calls);
         let mut command = vec!["EVALSHA", &self.hash, "0"];
         command.extend(words.iter().map(String::as_str));
         report(Seen::from(self.connection.command(&command)))
     }
 }
 
-/// The embedded engine's side.
+/// An embedded engine's side.
 pub(super) struct Ours {
-    server: Embedded,
-    interpreter: Interpreter,
-    script: &'static Script,
+    engine: Embedded,
+    batch: &'static Script,
+    /// How long keys still live, and when they are to end: an embedded engine has no `PEXPIRETIME`.
+    lives: &'static Script,
+    ends: &'static Script,
+}
+
+enum Embedded {
+    /// All keys are there, as in `memory:`.
+    Memory {
+        server: Box<InMemory>,
+        interpreter: Box<Interpreter>,
+    },
+    /// Each call loads its keys and writes them back, as in `file:`.
+    File(Box<Lone>),
+}
+
+impl Embedded {
+    fn call(&mut self, micros: i64, call: &ScriptCall) -> Seen {
+        let reply = match self {
+            Self::Memory {
+                server,
+                interpreter,
+            } => {
+                server.begin(micros);
+                interpreter.run(server, call)
+            }
+            Self::File(store) => store.call_at(micros, call),
+        };
+        Seen::from(reply.unwrap())
+    }
 }
 
 impl Ours {
-    pub(super) fn new() -> Self {
-        let source = Box::leak(batch_source().into_boxed_str());
+    pub(super) fn in_memory() -> Self {
+        Self::new(Embedded::Memory {
+            server: Box::default(),
+            interpreter: Box::new(Interpreter::new().unwrap()),
+        })
+    }
+
+    pub(super) fn in_file() -> Self {
+        Self::new(Embedded::File(Box::new(Lone::new())))
+    }
+
+    fn new(engine: Embedded) -> Self {
+        let script = |source: String| -> &'static Script {
+            let source = Box::leak(source.into_boxed_str());
+            Box::leak(Box::new(Script::new("batch", source)))
+        };
+        let lives = "local lives = {} for i, key in ipairs(KEYS) do lives[i] = redis.call('PTTL', key) end return lives";
+        let ends = "for i, key in ipairs(KEYS) do redis.call('PEXPIREAT', key, ARGV[i]) end";
         Self {
-            server: Embedded::default(),
-            interpreter: Interpreter::new().unwrap(),
-            script: Box::leak(Box::new(Script::new("batch", source))),
+            engine,
+            batch: script(batch_source()),
+            lives: script(lives.to_owned()),
+            ends: script(ends.to_owned()),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self.engine {
+            Embedded::Memory { .. } => "memory",
+            Embedded::File(_) => "file",
         }
     }
 
     /// Runs a batch at that time.
     pub(super) fn run(&mut self, micros: i64, calls: &[Call]) -> Report {
-        let words = words("embedded", &[], calls);
-        let call = ScriptCall {
-            script: self.script,
-            keys: smallvec::SmallVec::new(),
-            args: words
-                .into_iter()
-                .map(|word| Arg::Text(word.into()))
-                .collect(),
+        // An even number, so that every other reply takes the same way as on the server.
+        let together = match self.engine {
+            Embedded::Memory { .. } => calls.len(),
+            Embedded::File(_) => 2,
         };
-        self.server.begin(micros);
-        let reply = self.interpreter.run(&mut self.server, &call).unwrap();
-        let mut report = report(Seen::from(reply)).unwrap();
-        for (key, seen) in KEYS.iter().zip(&mut report.keys) {
-            seen.deadline = match self.server.keys.life(key.as_bytes(), micros / 1000) {
-                Life::Missing => -2,
-                Life::Endless => -1,
-                Life::Until(deadline) => deadline,
+        let mut replies = Vec::new();
+        for part in calls.chunks(together.max(1)) {
+            replies.extend(self.run_part(micros, &[], part).replies);
+        }
+        let mut report = self.run_part(micros, &KEYS, &[]);
+        report.replies = replies;
+        let lives = self.call(micros, self.lives, &KEYS, Vec::new());
+        for (life, seen) in lives.list().into_iter().zip(&mut report.keys) {
+            seen.deadline = match life.int() {
+                left if left >= 0 => left.saturating_add(micros / 1000),
+                missing_or_endless => missing_or_endless,
             };
         }
         report
     }
 
+    fn run_part(&mut self, micros: i64, shown: &[&str], calls: &[Call]) -> Report {
+        let words = words("embedded", shown, &[], calls);
+        // A call names its keys; any word may stand where a key does.
+        let named = calls
+            .iter()
+            .flat_map(|call| &call.words)
+            .map(String::as_str);
+        let keys: BTreeSet<&str> = KEYS.into_iter().chain(named).collect();
+        let keys: Vec<&str> = keys.into_iter().collect();
+        report(self.call(micros, self.batch, &keys, words)).unwrap()
+    }
+
+    fn call(
+        &mut self,
+        micros: i64,
+        script: &'static Script,
+        keys: &[&str],
+        args: Vec<String>,
+    ) -> Seen {
+        let args = args.into_iter().map(|word| Arg::Text(word.into()));
+        let call = ScriptCall {
+            script,
+            keys: keys.iter().map(|&key| key.into()).collect(),
+            args: args.collect(),
+        };
+        self.engine.call(micros, &call)
+    }
+
     /// Takes over the server's deadlines, which its moving clock may have made a little later.
-    pub(super) fn follow(&mut self, keys: &[Key]) {
-        // What a number of Lua holds exactly.
-        const EXACT: std::ops::Range<i64> = 0..1 << 53;
-        for (key, seen) in KEYS.iter().zip(keys) {
-            if EXACT.contains(&seen.deadline) {
-                self.server.keys.set_deadline(key.as_bytes(), seen.deadline);
-            }
+    pub(super) fn follow(&mut self, ours: &Report, theirs: &Report) {
+        // What a number of Lua holds exactly; and what is over is left to end by itself.
+        let exact = ours.start / 1000 + 1..1 << 53;
+        let pairs = KEYS.iter().zip(ours.keys.iter().zip(&theirs.keys));
+        let later = pairs.filter(|(_, (ours, theirs))| {
+            exact.contains(&theirs.deadline) && ours.deadline != theirs.deadline
+        });
+        let (keys, ends): (Vec<_>, Vec<_>) = later
+            .map(|(key, (_, theirs))| (*key, theirs.deadline.to_string()))
+            .unzip();
+        if !keys.is_empty() {
+            self.call(ours.start, self.ends, &keys, ends);
         }
     }
 }

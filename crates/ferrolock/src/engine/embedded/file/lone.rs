@@ -1,0 +1,37 @@
+//! A store that one test has for itself, at whatever time the test says.
+
+use super::Place;
+use super::folder::Folder;
+use super::store::Store;
+use crate::engine::Failure;
+use crate::protocol::script::{Call, Value};
+
+const SIZE: usize = 64 << 20;
+
+/// A store without a session: nobody waits, nobody has died.
+#[derive(Debug)]
+pub(in super::super) struct Lone {
+    store: Store,
+    _directory: tempfile::TempDir,
+}
+
+impl Lone {
+    pub(in super::super) fn new() -> Self {
+        let directory = testkit::store_folder();
+        let place = Place {
+            path: directory.path().to_owned(),
+            on_any_file_system: true,
+        };
+        let (path, _, file) = Folder::find(&place).unwrap();
+        let (folder, map) = Folder::open(path, file, SIZE).unwrap();
+        Self {
+            store: Store::new(folder, map).unwrap(),
+            _directory: directory,
+        }
+    }
+
+    /// Loads the keys of the call, runs it, and writes back what it has changed.
+    pub(in super::super) fn call_at(&mut self, micros: i64, call: &Call) -> Result<Value, Failure> {
+        self.store.call_at(micros, None, call).0
+    }
+}
