@@ -1,7 +1,7 @@
 //! A store that one test has for itself, at whatever time the test says.
 
 use super::Place;
-use super::folder::Folder;
+use super::folder::{Entry, Folder};
 use super::store::Store;
 use crate::engine::Failure;
 use crate::protocol::script::{Call, Value};
@@ -23,9 +23,11 @@ impl Lone {
             on_any_file_system: true,
         };
         let (path, _, file) = Folder::find(&place).unwrap();
-        let (folder, map) = Folder::open(path, file, SIZE).unwrap();
+        let Entry::Open(folder, map) = Folder::open(path, file, SIZE).unwrap() else {
+            panic!("nobody else is at it");
+        };
         Self {
-            store: Store::new(folder, map).unwrap(),
+            store: Store::new(*folder, map).unwrap(),
             _directory: directory,
         }
     }
