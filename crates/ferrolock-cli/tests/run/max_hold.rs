@@ -14,9 +14,9 @@ fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
 
     let ended = stage.run(&[
         "--max-hold",
-        "600ms",
+        "4s",
         "--grace",
-        "400ms",
+        "2s",
         "x",
         "--",
         "sh",

@@ -113,22 +113,19 @@ fn a_background_job_gets_the_terminal_with_fg(stage: &Stage) {
         "ferrolock run --lease 60s x -- sh -c 'echo u\"\"p; read line; echo read:$line' &\n",
     );
     terminal.wait_for("up\r\n");
-    // It reads in the background, which stops it, and us with it.
-    let job = job(&terminal);
-    eventually(LIMIT, "the stop of ferrolock", || is_stopped(job));
+    // It reads in the background, which stops it, and us with it; the shell must have noticed that.
+    eventually(LIMIT, "a job that the shell knows to be stopped", || {
+        terminal.type_in("jobs\n");
+        terminal.wait_for("jobs\r\n");
+        terminal.wait_for(PROMPT);
+        terminal.text().contains("Stopped")
+    });
     terminal.type_in("fg\n");
     terminal.wait_for("ferrolock run");
     terminal.type_in("hello\n");
 
     terminal.wait_for("read:hello");
     close(terminal, shell);
-}
-
-/// The process that the shell has put into the background.
-fn job(terminal: &Pty) -> i32 {
-    let text = terminal.text();
-    let (_, rest) = text.rsplit_once("[1] ").unwrap();
-    rest.lines().next().unwrap().trim().parse().unwrap()
 }
 
 fn a_pipe_keeps_the_terminal_for_its_other_end(stage: &Stage) {
