@@ -74,6 +74,48 @@ fn on_a_full_disk_a_store_is_not_begun() {
     actor.takes("x");
 }
 
+/// With room for a part of it only: whoever finds no room in a file that is mapped is ended by the system, once it was LMDB.
+#[test]
+fn on_a_disk_that_is_almost_full_nobody_dies() {
+    const PAGES: usize = 24;
+    let store = Store::new();
+    let disk = store.beside("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let (place, url) = (shown(&disk), url(&disk.join("store")));
+    let mount = format!(
+        "mount -t tmpfs -o size={}k,mode=700 none {place}",
+        PAGES * 4
+    );
+    let mut seen = Vec::new();
+    for free in 0..=PAGES {
+        let Some(mut actor) = under(&mount) else {
+            return;
+        };
+        let fill = format!(
+            "head -c {} /dev/zero > {place}/filler",
+            (PAGES - free) * 4096
+        );
+        assert_eq!(actor.does(&["shell", &fill]), "ok");
+
+        let answer = match actor.does(&["connect", &url, "30000"]) {
+            connected if connected == "connected" => actor.does(&["try", "x"]),
+            refused => refused,
+        };
+
+        // EIO: what LMDB makes of a write that ends half-way.
+        let refused = ["Refused ENOSPC", "Refused EIO"];
+        let is_told = answer == "held" || refused.iter().any(|told| answer.starts_with(told));
+        assert!(is_told, "{free} pages are free: {answer}");
+        seen.push(answer.split(':').next().unwrap().to_owned());
+        actor.does(&["shell", &format!("rm {place}/filler")]);
+        assert_eq!(actor.does(&["connect", &url, "30000"]), "connected");
+        actor.takes("y");
+    }
+    let enough = seen.iter().position(|answer| answer == "held");
+    eprintln!("a store needs {enough:?} pages");
+    assert!(enough.is_some());
+}
+
 /// The disk fills up under a store that is used: what cannot be written is refused, and what is held stays held.
 #[test]
 fn a_disk_that_fills_up_costs_no_lock() {

@@ -59,9 +59,19 @@ fn held() -> (Store, Actor, Actor) {
     (store, holder, Actor::start())
 }
 
+/// All kinds at once: each needs a lease's time.
+fn each_at_once(story: impl Fn(Tampering) + Sync) {
+    std::thread::scope(|scope| {
+        for tampering in Tampering::ALL {
+            let story = &story;
+            scope.spawn(move || story(tampering));
+        }
+    });
+}
+
 #[test]
 fn a_living_holder_whose_file_is_gone_keeps_what_it_holds() {
-    for tampering in Tampering::ALL {
+    each_at_once(|tampering| {
         let (store, mut holder, mut other) = held();
 
         tampering.befalls(&store.only_session(), &store);
@@ -74,12 +84,12 @@ fn a_living_holder_whose_file_is_gone_keeps_what_it_holds() {
         }
         holder.releases("x");
         other.takes("x");
-    }
+    });
 }
 
 #[test]
 fn a_killed_holder_whose_file_is_gone_is_outlived_by_its_lease() {
-    for tampering in Tampering::ALL {
+    each_at_once(|tampering| {
         let (store, mut holder, mut other) = held();
 
         let session = store.only_session();
@@ -94,7 +104,7 @@ fn a_killed_holder_whose_file_is_gone_is_outlived_by_its_lease() {
             "{tampering:?}: free after {:?}, the lease is {LEASE:?}",
             begun.elapsed()
         );
-    }
+    });
 }
 
 /// After the kill a file may come to lie there, with any inode: it says nothing wrong.
@@ -164,6 +174,29 @@ fn a_process_that_ends_well_leaves_nothing() {
     let store = Store::begun();
 
     eventually(LIMIT, "nothing is left", || store.sessions().is_empty());
+}
+
+/// The thread that heard what other processes said ends with the session.
+#[test]
+fn after_a_clean_end_no_thread_hears_any_more() {
+    let (store, mut holder, mut actor) = (Store::new(), Actor::start(), Actor::start());
+    holder.connects(&store);
+    holder.takes("x");
+    actor.connects(&store);
+    actor.begins(&["lock", "x"]);
+    let hears = |actor: &Actor| {
+        let threads = fs::read_dir(format!("/proc/{}/task", actor.pid())).unwrap();
+        let comms = threads.flatten().map(|thread| thread.path().join("comm"));
+        let mut names = comms.map(|comm| fs::read_to_string(comm).unwrap_or_default());
+        names.any(|name| name.starts_with("ferrolock-wakes"))
+    };
+    eventually(LIMIT, "it listens", || hears(&actor));
+    holder.releases("x");
+    assert_eq!(actor.answers(), "held");
+
+    assert_eq!(actor.does(&["close"]), "closed");
+
+    eventually(LIMIT, "nobody hears", || !hears(&actor));
 }
 
 #[test]

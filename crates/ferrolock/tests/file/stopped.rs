@@ -58,6 +58,37 @@ async fn calls_return_in_time_and_name_who_stands_still() {
     assert_names(client.ping().await, inside.pid(), begun);
     let begun = Instant::now();
     assert_names(held.unlock().await, inside.pid(), begun);
+    drop(inside);
+
+    // A release is made also when nobody waits for it any more.
+    eventually_async(LIMIT, "it is released", async || {
+        client.lock("held").is_locked().await.is_ok_and(|is| !is)
+    })
+    .await;
+}
+
+/// A client that connects at its first call, which is given up before it comes to that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_call_of_a_lazy_client_does_not_happen_later_either() {
+    let store = Store::begun();
+    let inside = standing(&store);
+    let client = store
+        .builder()
+        .command_limit(COMMAND)
+        .connect_lazy()
+        .unwrap();
+    let begun = Instant::now();
+    assert_names(client.lock("x").try_lock().await, inside.pid(), begun);
+    drop(inside);
+
+    let mut other = Actor::start();
+    other.connects(&store);
+    eventually_async(LIMIT, "calls work again", async || {
+        client.ping().await.is_ok()
+    })
+    .await;
+
+    other.takes("x");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

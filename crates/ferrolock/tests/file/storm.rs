@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use testkit::process::{self, Child};
 use testkit::{LIMIT, eventually};
 
+use crate::actor::Actor;
 use crate::stage::{Store, boot_nanos};
 
 const PROCESSES: usize = 8;
@@ -224,6 +225,42 @@ fn in_a_storm_of_kills_nobody_holds_twice_and_nobody_waits_for_a_lease() {
     for swimmer in &mut swimmers {
         assert_eq!(swimmer.kill().signal(), Some(9), "it ended by itself");
     }
+}
+
+/// Whoever is killed while it begins a store leaves one that the next can begin, or one that is whole.
+#[test]
+fn processes_killed_while_they_begin_a_store_leave_nothing_that_is_in_the_way() {
+    let seed = fastrand::u64(..);
+    eprintln!("the seed is {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut begun = 0;
+    for round in 0..40 {
+        let store = if round % 2 == 0 {
+            Store::new()
+        } else {
+            Store::begun()
+        };
+        if store.path().exists() {
+            store.edit_header("boot", "another");
+        }
+        let mut victims: Vec<_> = (0..3).map(|_| Actor::start()).collect();
+        for victim in &mut victims {
+            victim.begins(&["connect", &store.url(), "60000"]);
+        }
+        std::thread::sleep(Duration::from_micros(random.u64(..4000)));
+        victims.iter_mut().for_each(Actor::is_killed);
+        begun += usize::from(store.file("turn").exists());
+
+        let mut next = Actor::start();
+        next.connects(&store);
+        next.takes("x");
+        let mut other = Actor::start();
+        other.connects(&store);
+        assert_eq!(other.does(&["try", "x"]), "busy");
+        let left = store.sessions();
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+    eprintln!("40 stores; {begun} of them had been begun, or had been about to be");
 }
 
 /// The detector itself, without a lock in between.

@@ -7,6 +7,7 @@
 
 mod address;
 mod environment;
+mod expiry;
 mod folder;
 mod header;
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl Folder {
             DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
         }
         new_file(&path.join(TURN)).map_err(told)?;
-        let map = Map::open(&map_path, size)?;
+        let map = Map::begin_new(&map_path, size)?;
         let [Some(data), Some(locks), Some(turn)] = files(&path, &map_path)? else {
             return Err(refused("REMOVED", "the store was removed as it was begun"));
         };

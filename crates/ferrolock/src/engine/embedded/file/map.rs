@@ -1,5 +1,6 @@
 //! The table of a store: a file that all its processes have mapped into their memory.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
@@ -10,6 +11,9 @@ use crate::engine::Failure;
 
 /// The two files in the folder of the map.
 pub(super) const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
+
+/// What LMDB makes its file of locks of: more than it needs.
+const LOCKS: [u8; 4096] = [0; 4096];
 
 /// Of the map, this part is kept for what makes room.
 const RESERVE: usize = 16;
@@ -24,8 +28,17 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Opens the map in that folder, or makes one. Once per folder and process.
-    pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
+    /// Makes a map in that folder, which is empty.
+    pub(super) fn begin_new(folder: &Path, size: usize) -> Result<Self, Failure> {
+        let locks = folder.join(FILES[1]);
+        // LMDB would leave it a hole and write to it through its memory: on a full disk, the end of this process.
+        let written = super::folder::new_file(&locks).and_then(|mut file| file.write_all(&LOCKS));
+        written.map_err(|error| super::folder::io_trouble(&locks.display().to_string(), &error))?;
+        Self::open(folder, size)
+    }
+
+    /// Opens the map in that folder. Once per folder and process.
+    fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
         let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
         Ok(Self {
             env: Box::leak(Box::new(env)),

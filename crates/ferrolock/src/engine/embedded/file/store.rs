@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::channels::ListenerId;
-use super::super::keyspace::{Data, Hash, Millis};
+use super::super::keyspace::{Data, Hash};
 use super::super::lua::Interpreter;
 use super::super::server::{Message, Server};
+use super::expiry::{make_room, purge};
 use super::folder::Folder;
 use super::map::{Change, Map, full};
 use super::refused;
@@ -16,9 +17,6 @@ use super::wakes::{Letter, Mail, Socket};
 use crate::engine::{Ear, Failure};
 use crate::protocol::lock::{self, LockKeys, Standing};
 use crate::protocol::script::{Call, Value};
-
-/// How many keys past their deadlines go with one change.
-const PURGED_MAX: usize = 16;
 
 /// The state of a store in this process; used by whoever has the turn.
 #[derive(Debug)]
@@ -158,6 +156,8 @@ impl Store {
         call: &Call,
         after: &mut Aftermath,
     ) -> Result<Value, Failure> {
+        // At worst there is none, and what needs some is refused.
+        let _ = make_room(&mut self.map, micros / 1000);
         let mut change = self.map.begin()?;
         if let (Some(client), Some(open)) = (client, &self.session) {
             change.put(&rows::client(client), open.session.name.as_bytes())?;
@@ -458,25 +458,6 @@ fn write_back(server: &Server, change: &mut Change) -> Result<bool, Failure> {
         }
     }
     Ok(after > before)
-}
-
-/// Removes rows past their deadlines, a few at a time: whoever asks for one finds it gone anyway.
-fn purge(change: &mut Change, now: Millis) -> Result<(), Failure> {
-    for _ in 0..PURGED_MAX {
-        let Some((name, _)) = change.first(rows::DEADLINES)? else {
-            return Ok(());
-        };
-        let name = name.to_vec();
-        let Some((deadline, row)) = rows::time_and_rest(&name) else {
-            return Ok(());
-        };
-        if deadline >= now {
-            return Ok(());
-        }
-        change.delete(row)?;
-        change.delete(&name)?;
-    }
-    Ok(())
 }
 
 /// Sessions of other processes that listen to a channel, with how many of each.

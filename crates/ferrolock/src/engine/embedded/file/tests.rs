@@ -103,6 +103,25 @@ async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
     );
 }
 
+/// What is refused removes nothing: a store that was full of what is long over stayed full.
+#[tokio::test]
+async fn a_store_full_of_what_is_over_has_room() {
+    let (environment, _folder) = store(8 << 20);
+    let taken = fill(environment, 0).await;
+    let (keys, bearer) = lock(taken);
+    let call = lock::acquire(&keys, &bearer, LEASE);
+
+    let tried = environment.perform(move |store| {
+        let over = store.folder.header.micros() + 2 * 1_000_000 * LEASE.as_secs().cast_signed();
+        let mut tries = (1..=taken).map(|_| store.call_at(over, None, &call).0);
+        Ok(tries.position(|reply| reply == Ok(Value::Nil)))
+    });
+
+    let refused = tried.await.unwrap();
+    eprintln!("{taken} locks were over; refused {refused:?} times, then taken");
+    assert!(refused.is_some_and(|refused| refused < 10));
+}
+
 /// A full store still lets processes come and go, and listen.
 #[tokio::test]
 async fn a_full_store_still_has_room_for_those_who_wait() {
