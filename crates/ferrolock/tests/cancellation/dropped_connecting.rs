@@ -4,21 +4,15 @@
 
 use ferrolock::Client;
 use testkit::{Kind, LIMIT, Server, drop_after_polls, eventually_async};
-use tokio::runtime::Builder;
 
 use crate::dropped_futures::{POLLS_MAX, finishes};
-use crate::stage::Stage;
+use crate::stage::{Stage, stories};
 
 on_each_server!(connecting_dropped_at_each_await_leaves_no_connection);
 
-/// With one thread a future's polls are the same each time.
-fn one_thread(work: impl Future<Output = ()>) {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(work);
-}
-
 async fn connecting_dropped_at_each_await_leaves_no_connection(kind: Kind) {
-    let counting = std::thread::spawn(move || one_thread(connections_are_counted(kind)));
+    let counting =
+        std::thread::spawn(move || stories::one_thread().block_on(connections_are_counted(kind)));
     tokio::task::spawn_blocking(|| counting.join().unwrap())
         .await
         .unwrap();
@@ -47,7 +41,7 @@ async fn connections_are_counted(kind: Kind) {
 #[cfg(target_os = "linux")]
 #[test]
 fn opening_a_store_dropped_at_each_await_leaves_no_session() {
-    one_thread(async {
+    stories::one_thread().block_on(async {
         let stage = Stage::file();
         let sessions =
             std::path::Path::new(stage.url().trim_start_matches("file:")).join("sessions");

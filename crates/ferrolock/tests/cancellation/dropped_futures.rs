@@ -28,6 +28,16 @@ stories!(
     a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on,
 );
 
+stories_on_one_thread!(
+    lock_on_a_free_name,
+    lock_on_a_busy_name,
+    a_re_entry,
+    try_lock_on_a_free_and_on_a_busy_name,
+    try_lock_for_on_a_free_and_on_a_busy_name,
+    run_before_its_body_in_it_and_in_the_unlock_after_it,
+    the_verbs_that_end_a_guard,
+);
+
 /// More await points than any future here has.
 pub(crate) const POLLS_MAX: usize = 200;
 

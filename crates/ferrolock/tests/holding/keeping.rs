@@ -85,11 +85,7 @@ async fn a_renewal_of_the_holders_own_gives_the_whole_lease_it_names(stage: &Sta
 async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage: &Stage) {
     let builder = stage.builder();
     let holder = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        stories::one_thread().block_on(async {
             let client = builder.connect().await.unwrap();
             let lock = client.lock("kept").watchdog_lease(LEASE);
             let guard = lock.lock().await.unwrap();

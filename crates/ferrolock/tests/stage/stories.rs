@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `stories!` | `memory:` in paused time; `file:`, Redis, Valkey |
 //! | `stories_in_real_time!` | `memory:` in real time, because threads compute or runtimes end; `file:`, Redis, Valkey |
+//! | `stories_on_one_thread!` | `file:`, Redis, Valkey, on a runtime with one thread: a future's polls are the same each time |
 //! | `stories_of_processes!` | `file:`, Redis, Valkey: what several processes share |
 //! | `server_stories!`, `on_each_server!` | Redis, Valkey: what needs a network, or a look that only a server allows |
 
@@ -34,6 +35,15 @@ macro_rules! stories_in_real_time {
                 $(#[test] fn $story() { crate::stage::stories::in_real_time(super::$story) })+
             }
             shared_stories!(AmongOthers $($story)+);
+        }
+    };
+}
+
+macro_rules! stories_on_one_thread {
+    ($($story:ident),+ $(,)?) => {
+        mod on_one_thread {
+            use super::{$($story),+};
+            shared_stories!(OnOneThread $($story)+);
         }
     };
 }
@@ -102,11 +112,24 @@ macro_rules! on_each_server {
     };
 }
 
-/// Who else of this program may run meanwhile: some stories measure what others' load would spoil.
+/// Who else may run meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
+    /// Two threads for tasks, and other stories of this program.
     AmongOthers,
+    /// No other story: some measure what others' load would spoil.
     Alone,
+    /// Other stories, and no other thread for tasks.
+    OnOneThread,
+}
+
+impl Company {
+    fn runtime(self) -> Runtime {
+        match self {
+            Company::AmongOthers | Company::Alone => threads(),
+            Company::OnOneThread => one_thread(),
+        }
+    }
 }
 
 /// Only ends a story that would hang.
@@ -127,13 +150,13 @@ pub(crate) fn in_real_time(story: impl AsyncFnOnce(&Stage)) {
 
 pub(crate) fn on_file(company: Company, story: impl AsyncFnOnce(&Stage)) {
     let stage = Stage::file();
-    play(company, threads(), REAL_LIMIT, story(&stage));
+    play(company, company.runtime(), REAL_LIMIT, story(&stage));
 }
 
 pub(crate) fn on(company: Company, kind: Kind, story: impl AsyncFnOnce(&Stage)) {
     if kind.is_here() {
         let stage = Stage::on(kind);
-        play(company, threads(), REAL_LIMIT, story(&stage));
+        play(company, company.runtime(), REAL_LIMIT, story(&stage));
     }
 }
 
@@ -146,7 +169,7 @@ pub(crate) fn with_server(kind: Kind, story: impl AsyncFnOnce(&Server)) {
 
 pub(crate) fn of_kind(company: Company, kind: Kind, story: impl AsyncFnOnce(Kind)) {
     if kind.is_here() {
-        play(company, threads(), REAL_LIMIT, story(kind));
+        play(company, company.runtime(), REAL_LIMIT, story(kind));
     }
 }
 
@@ -159,11 +182,17 @@ pub(crate) fn threads() -> Runtime {
         .unwrap()
 }
 
+pub(crate) fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 fn play(company: Company, runtime: Runtime, limit: Duration, story: impl Future<Output = ()>) {
     static QUIET: RwLock<()> = RwLock::new(());
     let (_shared, _alone);
     match company {
-        Company::AmongOthers => _shared = QUIET.read().unwrap_or_else(PoisonError::into_inner),
+        Company::AmongOthers | Company::OnOneThread => {
+            _shared = QUIET.read().unwrap_or_else(PoisonError::into_inner)
+        }
         Company::Alone => _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner),
     }
     runtime.block_on(async {
