@@ -106,3 +106,22 @@ fn a_forked_process_is_told_to_start_a_program_first() {
     assert_eq!(parent.hear(LIMIT), "goes on");
     parent.kill();
 }
+
+/// LMDB opens its file so that every program inherits it that the process starts, with the right to write.
+#[tokio::test]
+async fn a_program_that_is_started_inherits_nothing_of_the_store() {
+    let store = Store::new();
+    let client = store.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+
+    let output = std::process::Command::new("ls")
+        .args(["-l", "/proc/self/fd"])
+        .output()
+        .unwrap();
+
+    let open = String::from_utf8_lossy(&output.stdout).into_owned();
+    let path = store.path().display().to_string();
+    assert!(open.contains("/fd"), "{open}");
+    assert!(!open.contains(&path), "{open}");
+    guard.unlock().await.unwrap();
+}

@@ -1,6 +1,9 @@
 //! The table of a store: a file that all its processes have mapped into their memory.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
@@ -40,9 +43,12 @@ impl Map {
     /// Opens the map in that folder. Once per folder and process.
     fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
         let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
+        let data = folder.join(FILES[0]);
+        keep_from_children(&data)
+            .map_err(|error| super::folder::io_trouble(&data.display().to_string(), &error))?;
         Ok(Self {
             env: Box::leak(Box::new(env)),
-            data: folder.join(FILES[0]),
+            data,
             rows: None,
             size,
         })
@@ -53,7 +59,7 @@ impl Map {
         let data = folder.join(FILES[0]);
         let told = |error| super::folder::io_trouble(&data.display().to_string(), &error);
         // LMDB would begin an empty file anew.
-        if std::fs::metadata(&data).map_err(told)?.len() == 0 {
+        if fs::metadata(&data).map_err(told)?.len() == 0 {
             return Err(refused(
                 "CORRUPT",
                 format!(
@@ -107,7 +113,7 @@ impl Map {
         let page = u64::from(self.env.unnamed_database_stat().page_size);
         let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
         let needed = last.saturating_add(1).saturating_mul(page);
-        let file = std::fs::OpenOptions::new().write(true).open(&self.data)?;
+        let file = fs::OpenOptions::new().write(true).open(&self.data)?;
         if file.metadata()?.len() < needed {
             file.set_len(needed)?;
         }
@@ -121,6 +127,30 @@ impl Map {
         let used = pages.saturating_mul(table.page_size as usize);
         used > self.size - self.size / RESERVE
     }
+}
+
+/// LMDB opens its file so that every program inherits it that this process starts, whoever runs that.
+fn keep_from_children(data: &Path) -> io::Result<()> {
+    let ours = fs::metadata(data)?;
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        // What is closed meanwhile is not LMDB's.
+        let Ok(open) = fs::metadata(entry.path()) else {
+            continue;
+        };
+        let number = entry.file_name().to_string_lossy().parse().ok();
+        if let Some(number) =
+            number.filter(|_| (open.dev(), open.ino()) == (ours.dev(), ours.ino()))
+        {
+            #[expect(
+                unsafe_code,
+                reason = "the file is open under this number: it is LMDB's, which nobody else in this process opens, and stays open"
+            )]
+            let file = unsafe { BorrowedFd::borrow_raw(number) };
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)?;
+        }
+    }
+    Ok(())
 }
 
 fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Bytes, Bytes>> {
