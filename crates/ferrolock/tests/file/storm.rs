@@ -17,7 +17,7 @@ use crate::stage::{Store, boot_nanos};
 const PROCESSES: usize = 8;
 const LEASE: Duration = Duration::from_secs(10);
 /// Between two kills, at most.
-const PAUSE_MICROS_MAX: u64 = 6000;
+const PAUSE_MICROS_MAX: u64 = 12_000;
 
 fn duration() -> Duration {
     let seconds = std::env::var("FERROLOCK_STORM_SECONDS").ok();
