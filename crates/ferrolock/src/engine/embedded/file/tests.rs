@@ -1,5 +1,6 @@
 //! A store that is full, and what only the inside of a store can show.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,22 +8,31 @@ use std::time::Duration;
 
 use super::address::Place;
 use super::environment::{Environment, Opened};
+use super::folder::{Entry, Folder};
 use crate::engine::{Clock, Ear, Failure, Signal, Tick};
 use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 
 const LEASE: Duration = Duration::from_secs(600);
 
-/// A store of that size, and its directory.
-fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
+fn private_folder() -> tempfile::TempDir {
     let private = std::fs::Permissions::from_mode(0o700);
     let folder = tempfile::Builder::new().permissions(private).tempdir();
-    let folder = folder.unwrap();
-    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
-    let Ok(Opened::Now(environment)) = Environment::open_sized(&place, size) else {
+    folder.unwrap()
+}
+
+fn opened(place: &Place, size: usize) -> &'static Environment {
+    let Ok(Opened::Now(environment)) = Environment::open_sized(place, size) else {
         panic!("a new store can be opened");
     };
-    (environment, folder)
+    environment
+}
+
+/// A store of that size, and its directory.
+fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
+    let folder = private_folder();
+    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    (opened(&place, size), folder)
 }
 
 /// A lock with a long name, and one who would hold it.
@@ -162,6 +172,31 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
         environment.call(None, call(), Some(soon)).await,
         Ok(Value::Nil)
     );
+}
+
+/// Somebody found the directory, and before it began a store there, the directory was removed and another process had begun
+/// one. Once, that one was cleared away under its users.
+#[tokio::test]
+async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
+    let folder = private_folder();
+    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    let (path, _, old) = Folder::find(&place).unwrap();
+    std::fs::remove_file(path.join("store")).unwrap();
+    let environment = opened(&place, 8 << 20);
+    assert_eq!(acquire(environment, 0).await, Ok(Value::Nil));
+    let listed = || {
+        std::fs::read_dir(&path)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+    };
+    let before: BTreeSet<_> = listed().collect();
+
+    let entry = Folder::open(path.clone(), old, 8 << 20).unwrap();
+
+    assert!(matches!(entry, Entry::Later), "{entry:?}");
+    assert_eq!(listed().collect::<BTreeSet<_>>(), before);
+    assert_eq!(release(environment, 0).await, Ok(Value::Int(0)));
 }
 
 /// An engine whose entry nobody heard of enters again, and leaves once.
