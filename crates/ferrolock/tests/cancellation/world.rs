@@ -128,6 +128,10 @@ impl<'a> World<'a> {
         let Some(server) = self.stage.server() else {
             return;
         };
+        for client in [&self.client, &self.other] {
+            // What was sent before is answered by then.
+            client.ping().await.unwrap();
+        }
         let mut look = server.connect();
         eventually_async(LIMIT, "no channel is listened to", async || {
             look.command(&["PUBSUB", "CHANNELS"]).list().is_empty()
