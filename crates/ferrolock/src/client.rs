@@ -111,7 +111,8 @@ impl Client {
     ///
     /// There, what a process holds is free as soon as the process has ended, however it ended. A child that was given
     /// this handle (as one of its standard streams, say) and keeps it open puts that off until it has ended too. Renewal
-    /// is not its part: leases end as they always do.
+    /// is not its part: leases end as they always do. `None` before the first call of a client that connects lazily; and
+    /// with the last client of a process its handle means nothing any more.
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
         self.alive.core.engine.lifeline()

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferrolock::{Guard, HoldState, LostReason};
+use ferrolock::{Client, Guard, HoldState, LostReason};
 
 use crate::actor::Actor;
-use crate::stage::{Store, assert_refused};
+use crate::stage::{Store, assert_refused, url};
 
 const LEASE: Duration = Duration::from_secs(6);
 
@@ -83,6 +83,34 @@ async fn a_holder_is_told_and_the_old_store_takes_nothing_more() {
             Some(LostReason::Removed)
         );
     }
+}
+
+/// A new release of a program is put in place by turning a link. The old processes went on in the old store, and the new ones had
+/// the same locks in another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_is_turned_elsewhere_leads_nobody_astray() {
+    let (old, new) = (Store::begun(), Store::begun());
+    let link = old.beside("current");
+    std::os::unix::fs::symlink(old.path(), &link).unwrap();
+    let by_link = || Client::builder().url(url(&link)).watchdog_lease(LEASE);
+    let client = by_link().connect().await.unwrap();
+    let straight = old.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(new.path(), &link).unwrap();
+
+    let since = Instant::now();
+    assert_refused(
+        client.lock("y").try_lock().await,
+        "REMOVED",
+        "connect again",
+    );
+    is_lost(&guard, since, Fate::Replaced).await;
+    let again = by_link().connect().await.unwrap();
+    assert!(again.lock("x").try_lock().await.unwrap().is_some());
+    // Whoever asked for the old directory itself still has it.
+    assert!(straight.lock("y").try_lock().await.unwrap().is_some());
 }
 
 /// Connected again, one is in the new store, with everybody else who is.

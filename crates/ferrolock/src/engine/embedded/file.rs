@@ -23,6 +23,7 @@ mod turn;
 mod wakes;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,8 +31,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 
 pub(crate) use self::address::Place;
-use self::environment::Environment;
-use self::store::Store;
+use self::environment::{Asking, Environment};
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
 use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
@@ -53,6 +53,8 @@ pub(crate) struct FileEngine {
 #[derive(Debug)]
 struct User {
     place: Place,
+    /// Where the file `store` is, by the path that was given.
+    at: Arc<Path>,
     /// An acquire that comes to its turn later than this is not made: whoever asked for it has been told, or is about to be,
     /// that there was no answer. Those who still wait ask again.
     patience: Duration,
@@ -77,6 +79,7 @@ impl FileEngine {
             address: place.address(),
             boxes: Arc::default(),
             user: Arc::new(User {
+                at: folder::store_path(&place).into(),
                 place,
                 patience: command_limit / 2,
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -120,13 +123,18 @@ impl User {
         Ok(environment)
     }
 
-    async fn call(self: Arc<Self>, call: Call) -> Result<Value, Failure> {
+    async fn call(self: Arc<Self>, lane: Lane, call: Call) -> Result<Value, Failure> {
         let late = lock::is_acquire(&call).then(|| Clock::Boot.now().after(self.patience));
         let environment = self.environment().await?;
         let is_known = self.is_known.load(Ordering::Relaxed);
-        let client = self.client.get().filter(|_| !is_known).cloned();
-        let reply = environment.call(client, call, late).await;
-        if !is_known && reply.is_ok() {
+        let asking = Asking {
+            at: Some(self.at.clone()),
+            client: self.client.get().filter(|_| !is_known).cloned(),
+            late,
+            is_in_no_hurry: lane != Lane::Commands,
+        };
+        let (reply, knows_client) = environment.call(asking, call).await;
+        if knows_client {
             self.is_known.store(true, Ordering::Relaxed);
         }
         // A call that is answered at once must not keep other tasks from running.
@@ -140,21 +148,24 @@ impl User {
         ear: Arc<dyn Ear>,
     ) -> Result<Subscription, Failure> {
         let environment = self.environment().await?;
-        let (name, user) = (channel.clone(), self.clone());
-        let listener = environment
-            .perform(move |store| {
-                // In a turn, so that `close` leaves no ear behind.
-                if user.is_closed.load(Ordering::Acquire) {
-                    return Err(shut_down());
-                }
-                store.listen(name.as_bytes(), user.id, ear, |session| {
-                    environment.hear(session)
-                })
-            })
-            .await?;
-        let end = move |store: &mut Store| store.listen_no_more(channel.as_bytes(), listener);
-        let subscription = Subscription::new(move || environment.post(end));
-        Ok(subscription)
+        let user = self.clone();
+        let listening = environment.perform(move |store| {
+            // In a turn, so that `close` leaves no ear behind.
+            if user.is_closed.load(Ordering::Acquire) {
+                return Err(shut_down());
+            }
+            let bind = |session: &str| environment.hear(session);
+            let listener = store.listen(channel.as_bytes(), user.id, ear, bind)?;
+            // Made here, so that the ear goes also when nobody hears any more that it is there.
+            Ok(Subscription::new(move || {
+                environment.post(move |store| {
+                    if store.listen_no_more(channel.as_bytes(), listener) == 0 {
+                        environment.forget(channel.as_bytes());
+                    }
+                });
+            }))
+        });
+        listening.await
     }
 
     fn leave(&self, environment: &'static Environment) {
@@ -164,8 +175,8 @@ impl User {
 }
 
 impl Engine for FileEngine {
-    fn call(&self, _lane: Lane, call: Call) -> Calling {
-        self.boxes.put(self.user.clone().call(call))
+    fn call(&self, lane: Lane, call: Call) -> Calling {
+        self.boxes.put(self.user.clone().call(lane, call))
     }
 
     fn ready(&self, _lane: Lane) -> Boxed<()> {
@@ -180,9 +191,9 @@ impl Engine for FileEngine {
         if let Some(environment) = self.user.found.get() {
             return environment.trouble();
         }
-        let process = folder::beginner(&self.user.place)?;
+        let process = folder::in_the_way(&self.user.place)?;
         Some(Failure::NotSent(format!(
-            "the store is being begun by process {process}, which may be stopped"
+            "the store is held by process {process}, which may be stopped"
         )))
     }
 

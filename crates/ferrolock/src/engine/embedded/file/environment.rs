@@ -1,13 +1,16 @@
 //! The stores that this process has open, each once.
 
-use std::sync::Mutex;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::super::lua::Interpreter;
 use super::address::Place;
 use super::folder::{Entry, Folder};
+use super::map::Map;
 use super::mourning::Mourning;
 use super::refused;
 use super::rows::Inode;
@@ -30,6 +33,19 @@ pub(super) enum Opened {
     Now(&'static Environment),
     Later,
     InUse,
+}
+
+/// Who asks, and how.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// Where the store's file is by the path that was asked for; `None`: where it was found.
+    pub(super) at: Option<Arc<Path>>,
+    /// The client whose process is to be written down.
+    pub(super) client: Option<Box<str>>,
+    /// When the call is not to be made any more.
+    pub(super) late: Option<Tick>,
+    /// It goes to the thread that waits: whoever asks must not stand still for a disk that does.
+    pub(super) is_in_no_hurry: bool,
 }
 
 /// A store that is open; for as long as the process lives.
@@ -74,14 +90,18 @@ impl Environment {
             environment.check_process()?;
             return Ok(Opened::Now(environment));
         }
-        let (folder, map) = match Folder::open(path, store, size)? {
-            Entry::Open(folder, map) => (*folder, map),
+        let (folder, opening) = match Folder::open(path, store, size)? {
+            Entry::Open(folder, opening) => (*folder, opening),
             Entry::Later => return Ok(Opened::Later),
             Entry::InUse => return Ok(Opened::InUse),
         };
+        let (post, interpreter) = (Post::open(folder.sessions())?, Interpreter::new()?);
+        let (ours, waits) = (folder.turn()?, folder.turn()?);
+        // From here on nothing can fail: a map that is open, and in no table, could not be opened again.
+        let store = Store::new(folder, Map::of(opening), interpreter);
         let environment: &'static Self = Box::leak(Box::new(Self {
-            post: Post::open(folder.sessions())?,
-            turn: Turn::new(folder.turn()?, folder.turn()?, Store::new(folder, map)?),
+            post,
+            turn: Turn::new(ours, waits, store),
             mourning: Mourning::default(),
             call_nanos: AtomicU64::new(0),
             process: std::process::id(),
@@ -101,25 +121,28 @@ impl Environment {
         ))
     }
 
-    /// Runs a call of that client, whose process is to be written down if it is given; unless it is late by then.
+    /// Runs a call; and whether it is written down now to which process its client belongs.
     pub(super) async fn call(
         &'static self,
-        client: Option<Box<str>>,
+        asking: Asking,
         call: Call,
-        late: Option<Tick>,
-    ) -> Result<Value, Failure> {
+    ) -> (Result<Value, Failure>, bool) {
+        let is_for_later = asking.is_in_no_hurry;
         let work = move |store: &mut Store| {
-            if late.is_some_and(|late| Clock::Boot.now() >= late) {
+            if asking.late.is_some_and(|late| Clock::Boot.now() >= late) {
                 return (Err(too_late()), Aftermath::default());
             }
-            store.call(client.as_deref(), &call)
+            store.call(asking.at.as_deref(), asking.client.as_deref(), &call)
         };
         let begun = Clock::Boot.now();
-        let work = match self.turn.now(work) {
+        let tried = match is_for_later {
+            true => Err(work),
+            false => self.turn.now(work),
+        };
+        let work = match tried {
             Ok((reply, after)) => {
                 self.measured(Clock::Boot.now().since(begun));
-                self.finish(after);
-                return reply;
+                return (reply, self.finish(after));
             }
             Err(work) => work,
         };
@@ -127,12 +150,12 @@ impl Environment {
         let _place = self.turn.later(Box::new(move |store| {
             let (reply, after) = work(store);
             Box::new(move || {
-                self.finish(after);
+                let knows_client = self.finish(after);
                 // Whoever asked may be gone.
-                let _ = tell.send(reply);
+                let _ = tell.send((reply, knows_client));
             })
         }));
-        told.await.unwrap_or_else(|_| Err(no_thread()))
+        told.await.unwrap_or_else(|_| (Err(no_thread()), false))
     }
 
     /// Does it in a turn of its own, here and now if nobody else is inside.
@@ -168,8 +191,11 @@ impl Environment {
         }
     }
 
-    /// Says what a call has to say, now that its turn is over.
-    fn finish(&'static self, after: Aftermath) {
+    /// Says what a call has to say, now that its turn is over; whether its client is known.
+    fn finish(&'static self, after: Aftermath) -> bool {
+        if let Some((lock, owner)) = &after.freed {
+            tracing::info!(%lock, %owner, "the process that held the lock has ended: the lock is free");
+        }
         let deaf = self.post.deliver(after.mail);
         if !deaf.is_empty() {
             self.post(move |store| {
@@ -180,6 +206,7 @@ impl Environment {
         if let Some((channel, session)) = after.in_the_way {
             self.mourn(channel, &session);
         }
+        after.knows_client
     }
 
     /// Wakes whoever listens to the channel here when that session has ended.
@@ -193,6 +220,11 @@ impl Environment {
                 self.wake(&channel, b"0");
             }
         });
+    }
+
+    /// Nobody listens to that channel here any more.
+    pub(super) fn forget(&self, channel: &[u8]) {
+        self.mourning.forget(channel);
     }
 
     /// Hears what other processes send to that session, for the ears here.
@@ -262,5 +294,5 @@ fn too_late() -> Failure {
 }
 
 fn no_thread() -> Failure {
-    Failure::Unknown("there is no thread that waits for the store".to_owned())
+    Failure::Unknown("the thread that waits for the store gave no answer".to_owned())
 }

@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::address::Place;
 use super::header::{Header, Mismatch, UNFINISHED, World};
-use super::map::{self, Map};
+use super::map::{self, Opening};
 use super::refused;
 use super::rows::Inode;
 use crate::engine::Failure;
@@ -27,7 +27,7 @@ const TURN: &str = "turn";
 const SESSIONS: &str = "sessions";
 
 /// File systems over which other machines, or a program in between, see the files: locks and maps cannot be trusted there.
-const SHARED_FILE_SYSTEMS: [(u64, &str); 15] = [
+const SHARED_FILE_SYSTEMS: [(u64, &str); 19] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -42,7 +42,11 @@ const SHARED_FILE_SYSTEMS: [(u64, &str); 15] = [
     (0x4750_4653, "GPFS"),
     (0x7461_636f, "OCFS2"),
     (0x0116_1970, "GFS2"),
+    (0x1983_0326, "BeeGFS"),
+    (0x2003_0528, "OrangeFS"),
     (0x786f_4256, "a shared folder of VirtualBox"),
+    (0xbacb_acbc, "a shared folder of VMware"),
+    (0x7c7c_6673, "a shared folder of Parallels"),
 ];
 
 /// An opened directory.
@@ -59,7 +63,7 @@ pub(super) struct Folder {
 /// What came of a try to open a store.
 #[derive(Debug)]
 pub(super) enum Entry {
-    Open(Box<Folder>, Map),
+    Open(Box<Folder>, Opening),
     /// Somebody is about to begin it, or it was replaced just now.
     Later,
     /// It is of before the machine was started, and somebody has its lock.
@@ -115,7 +119,8 @@ impl Folder {
         if !is_at(&path.join(STORE), inode_of(&store)?) {
             return Ok(Entry::Later);
         }
-        if files != header.files.map(Some) {
+        let device = inode_of(&store)?.device;
+        if files != header.files.map(|number| Some(Inode { device, number })) {
             return Err(refused(
                 "CORRUPT",
                 format!(
@@ -124,8 +129,15 @@ impl Folder {
                 ),
             ));
         }
-        let map = Map::join(&map_path, size)?;
-        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
+        // LMDB has locks of its own for those who open it, at which one that is stopped would stop the next.
+        let turn = turn_file(&path)?;
+        if !is_locked(&turn, FlockOperation::NonBlockingLockExclusive, &path)? {
+            return Ok(Entry::Later);
+        }
+        let opening = Opening::join(&map_path, size)?;
+        drop(turn);
+        let folder = Self::of(path, store, header)?;
+        Ok(Entry::Open(Box::new(folder), opening))
     }
 
     /// Begins a store; what one of before left is removed.
@@ -134,6 +146,8 @@ impl Folder {
         // From here on, until the header is whole, the store is known as an unfinished one of ours, whoever finds it.
         store.write_all_at(UNFINISHED.as_bytes(), 0).map_err(told)?;
         store.set_len(UNFINISHED.len() as u64).map_err(told)?;
+        // After a power cut it must be found as one of the two, else it could not be told from what is not ours.
+        store.sync_all().map_err(told)?;
         clear(&path).map_err(told)?;
         let map_name = format!("map-{}", new_name());
         let map_path = path.join(&map_name);
@@ -141,16 +155,19 @@ impl Folder {
             DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
         }
         new_file(&path.join(TURN)).map_err(told)?;
-        let map = Map::begin_new(&map_path, size)?;
+        let opening = Opening::begin_new(&map_path, size)?;
         let [Some(data), Some(locks), Some(turn)] = files(&path, &map_path)? else {
             return Err(refused("REMOVED", "the store was removed as it was begun"));
         };
-        let header = Header::new(here, map_name, [data, locks, turn]);
+        let files = [data, locks, turn].map(|file| file.number);
+        let header = Header::new(here, map_name, files);
         store.rewind().map_err(told)?;
         store.write_all(header.write().as_bytes()).map_err(told)?;
+        store.sync_all().map_err(told)?;
         // Between the two nobody can find it other than begun.
         lock(&store, FlockOperation::LockShared, &path)?;
-        Ok(Entry::Open(Box::new(Self::of(path, store, header)?), map))
+        let folder = Self::of(path, store, header)?;
+        Ok(Entry::Open(Box::new(folder), opening))
     }
 
     fn of(path: PathBuf, store: File, header: Header) -> Result<Self, Failure> {
@@ -163,9 +180,14 @@ impl Folder {
         })
     }
 
-    /// Whether the store that was opened is still the one at its path.
-    pub(super) fn is_in_place(&self) -> bool {
-        is_at(&self.store_path, self.store_inode)
+    /// Whether the store that was opened is still the one at its path, and at the path by which it was asked for: a link on
+    /// the way may lead elsewhere by now.
+    pub(super) fn is_in_place(&self, asked: Option<&Path>) -> bool {
+        is_at(asked.unwrap_or(&self.store_path), self.store_inode)
+    }
+
+    pub(super) fn device(&self) -> u64 {
+        self.store_inode.device
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -178,10 +200,14 @@ impl Folder {
 
     /// The file whose lock is the turn, opened once more.
     pub(super) fn turn(&self) -> Result<File, Failure> {
-        let path = self.path.join(TURN);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        file.map_err(|error| trouble(&path, &error))
+        turn_file(&self.path)
     }
+}
+
+fn turn_file(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join(TURN);
+    let file = OpenOptions::new().read(true).write(true).open(&path);
+    file.map_err(|error| trouble(&path, &error))
 }
 
 /// The directory, made if only itself is missing.
@@ -285,10 +311,18 @@ fn foreign(path: &Path) -> Failure {
     )
 }
 
-/// The process that is about to begin the store, as the system tells it.
-pub(super) fn beginner(place: &Place) -> Option<u32> {
-    let store = fs::metadata(place.path.join(STORE)).ok()?;
-    super::turn::holder_of(&store)
+/// The process that is about to begin the store, or is inside while others want to join, as the system tells it.
+pub(super) fn in_the_way(place: &Place) -> Option<u32> {
+    [STORE, TURN].into_iter().find_map(|file| {
+        let file = fs::metadata(place.path.join(file)).ok()?;
+        super::turn::holder_of(&file)
+    })
+}
+
+/// The file that tells whether the store is still there, as that place names it.
+pub(super) fn store_path(place: &Place) -> PathBuf {
+    let path = std::path::absolute(&place.path);
+    path.unwrap_or_else(|_| place.path.clone()).join(STORE)
 }
 
 fn header(mut store: &File, here: &World, path: &Path) -> Result<Header, Mismatch> {
@@ -387,6 +421,8 @@ pub(super) fn io_trouble(what: &str, error: &io::Error) -> Failure {
         io::ErrorKind::ReadOnlyFilesystem => "EROFS",
         io::ErrorKind::PermissionDenied => "EACCES",
         io::ErrorKind::NotFound => "ENOENT",
+        io::ErrorKind::NotADirectory => "ENOTDIR",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => "EMFILE",
         _ => "EIO",
     };
     refused(code, format!("{what}: {error}"))

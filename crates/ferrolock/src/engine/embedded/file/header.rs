@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::refused;
-use super::rows::Inode;
 use crate::engine::{Clock, Failure, Tick};
 
 const TITLE: &str = "ferrolock store";
@@ -33,7 +32,7 @@ pub(super) struct Header {
     /// The folder of the map.
     pub(super) map: String,
     /// The map's files, and the file `turn`: others of the same names are not this store's.
-    pub(super) files: [Inode; 3],
+    pub(super) files: [u64; 3],
 }
 
 /// What is wrong with a header.
@@ -80,7 +79,7 @@ impl World {
 }
 
 impl Header {
-    pub(super) fn new(world: World, map: String, files: [Inode; 3]) -> Self {
+    pub(super) fn new(world: World, map: String, files: [u64; 3]) -> Self {
         let boot_micros = i64::try_from(boot_micros()).unwrap_or(i64::MAX);
         Self {
             world,
@@ -106,7 +105,7 @@ impl Header {
         let _ = writeln!(text, "offset {}", self.offset_micros);
         let _ = writeln!(text, "map {}", self.map);
         for file in self.files {
-            let _ = writeln!(text, "file {} {}", file.device, file.number);
+            let _ = writeln!(text, "file {file}");
         }
         text.push_str("end\n");
         text
@@ -141,13 +140,7 @@ impl Header {
         let number = |text: &str| text.parse::<u64>().map_err(|_| garbled());
         let offset = next("offset")?.parse().map_err(|_| garbled())?;
         let map = next("map")?.to_owned();
-        let mut file = || {
-            let (device, inode) = next("file")?.split_once(' ').ok_or_else(garbled)?;
-            Ok(Inode {
-                device: number(device)?,
-                number: number(inode)?,
-            })
-        };
+        let mut file = || number(next("file")?);
         let files = [file()?, file()?, file()?];
         let is_whole = lines.next() == Some("end") && text.ends_with('\n');
         if !is_whole || !map.starts_with("map-") || map.contains('/') {
@@ -203,11 +196,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let inode = Inode {
-            device: 7,
-            number: 8,
-        };
-        Header::new(World::here().unwrap(), "map-1".to_owned(), [inode; 3])
+        Header::new(World::here().unwrap(), "map-1".to_owned(), [7, 8, 9])
     }
 
     #[test]

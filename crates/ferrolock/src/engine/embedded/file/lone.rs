@@ -1,7 +1,9 @@
 //! A store that one test has for itself, at whatever time the test says.
 
+use super::super::lua::Interpreter;
 use super::Place;
 use super::folder::{Entry, Folder};
+use super::map::Map;
 use super::store::Store;
 use crate::engine::Failure;
 use crate::protocol::script::{Call, Value};
@@ -23,11 +25,11 @@ impl Lone {
             on_any_file_system: true,
         };
         let (path, _, file) = Folder::find(&place).unwrap();
-        let Entry::Open(folder, map) = Folder::open(path, file, SIZE).unwrap() else {
+        let Entry::Open(folder, opening) = Folder::open(path, file, SIZE).unwrap() else {
             panic!("nobody else is at it");
         };
         Self {
-            store: Store::new(*folder, map).unwrap(),
+            store: Store::new(*folder, Map::of(opening), Interpreter::new().unwrap()),
             _directory: directory,
         }
     }

@@ -21,6 +21,13 @@ const LOCKS: [u8; 4096] = [0; 4096];
 /// Of the map, this part is kept for what makes room.
 const RESERVE: usize = 16;
 
+/// A map that was just opened, and is closed again if nothing comes of it.
+pub(super) struct Opening {
+    env: Env<WithoutTls>,
+    data: PathBuf,
+    size: usize,
+}
+
 /// A map, which stays open as long as the process lives: two maps of one file in a process undo each other's locks.
 pub(super) struct Map {
     env: &'static Env<WithoutTls>,
@@ -30,7 +37,7 @@ pub(super) struct Map {
     size: usize,
 }
 
-impl Map {
+impl Opening {
     /// Makes a map in that folder, which is empty.
     pub(super) fn begin_new(folder: &Path, size: usize) -> Result<Self, Failure> {
         let locks = folder.join(FILES[1]);
@@ -46,12 +53,7 @@ impl Map {
         let data = folder.join(FILES[0]);
         keep_from_children(&data)
             .map_err(|error| super::folder::io_trouble(&data.display().to_string(), &error))?;
-        Ok(Self {
-            env: Box::leak(Box::new(env)),
-            data,
-            rows: None,
-            size,
-        })
+        Ok(Self { env, data, size })
     }
 
     /// Takes part in the map in that folder, which somebody has made.
@@ -84,6 +86,18 @@ impl Map {
         )]
         let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder) };
         env
+    }
+}
+
+impl Map {
+    /// From here on it stays open. The caller keeps it where it is found again.
+    pub(super) fn of(opening: Opening) -> Self {
+        Self {
+            env: Box::leak(Box::new(opening.env)),
+            data: opening.data,
+            rows: None,
+            size: opening.size,
+        }
     }
 
     /// Begins a change. The caller has the turn, so nobody else is inside.
@@ -163,6 +177,12 @@ fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Byte
     Ok(rows.unwrap_commit())
 }
 
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opening")
+    }
+}
+
 impl std::fmt::Debug for Map {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Map")
@@ -232,9 +252,6 @@ pub(super) fn trouble(error: &heed::Error) -> Failure {
     match error {
         heed::Error::Io(error) => super::folder::io_trouble("the store", error),
         heed::Error::Mdb(MdbError::MapFull) => full(),
-        heed::Error::Mdb(MdbError::BadValSize) => {
-            refused("TOOLONG", "a key of the store has at most about 1900 bytes")
-        }
         heed::Error::Mdb(MdbError::Panic) => refused(
             "BROKEN",
             "an earlier write to the store failed half-way: end this process and start it again",

@@ -35,6 +35,13 @@ impl Mourning {
         true
     }
 
+    /// Nobody listens to that channel any more.
+    pub(super) fn forget(&self, channel: &[u8]) {
+        for channels in unpoisoned(&self.channels).values_mut() {
+            channels.remove(channel);
+        }
+    }
+
     /// Tells the channels when the session has ended; without its file, nobody can tell.
     pub(super) fn begin(
         &'static self,

@@ -8,7 +8,7 @@
 //! | `d` | a deadline, and the name of the row that ends then | nothing |
 //! | `l` | a channel, a zero, a session | how many listen to it in that process |
 //! | `c` | a client's id | its session |
-//! | `s` | a session | its file: device, inode |
+//! | `s` | a session | the number of its file |
 //! | `x` | a session that has ended | nothing |
 //! | `g` | when a session was found dead, and the session | nothing |
 //! | `y` | the field of a hold that stays when its process ends | nothing |
@@ -81,25 +81,16 @@ fn timed(kind: &[u8], at: Millis, rest: &[u8]) -> Name {
     [kind, &(at ^ Millis::MIN).to_be_bytes(), rest].concat()
 }
 
-/// A session's file, as its row tells it.
+/// A file, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inode {
     pub(super) device: u64,
     pub(super) number: u64,
 }
 
-impl Inode {
-    pub(super) fn write(self) -> [u8; 16] {
-        (u128::from(self.device) << 64 | u128::from(self.number)).to_be_bytes()
-    }
-
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let both = u128::from_be_bytes(bytes.try_into().ok()?);
-        Some(Self {
-            device: u64::try_from(both >> 64).ok()?,
-            number: u64::try_from(both & u128::from(u64::MAX)).ok()?,
-        })
-    }
+/// The number in a session's row. The device is that of the store: it may be another one each time that is mounted.
+pub(super) fn inode_number(row: &[u8]) -> Option<u64> {
+    row.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// Writes a key's value and deadline.

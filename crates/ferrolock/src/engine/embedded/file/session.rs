@@ -57,7 +57,8 @@ impl Session {
     }
 
     pub(super) fn register(&self, change: &mut Change) -> Result<(), Failure> {
-        change.put(&rows::session(&self.name), &self.inode.write())
+        let number = self.inode.number.to_be_bytes();
+        change.put(&rows::session(&self.name), &number)
     }
 
     /// Takes it off the list; its file goes with [`Session::end`].
@@ -82,14 +83,17 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Others {
     folder: PathBuf,
+    /// That of the whole store.
+    device: u64,
     /// Files that were found by their names, and are those of their rows.
     known: HashMap<String, File>,
 }
 
 impl Others {
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: PathBuf, device: u64) -> Self {
         Self {
             folder,
+            device,
             known: HashMap::new(),
         }
     }
@@ -100,10 +104,11 @@ impl Others {
             return Ok(Life::Dead);
         }
         let row = change.get(&rows::session(session))?;
-        let Some(inode) = row.and_then(Inode::read) else {
+        let Some(number) = row.and_then(rows::inode_number) else {
             return Ok(Life::Unknown);
         };
-        let Some(file) = self.file(session, inode) else {
+        let device = self.device;
+        let Some(file) = self.file(session, Inode { device, number }) else {
             return Ok(Life::Unknown);
         };
         Ok(match flock(file, FlockOperation::NonBlockingLockShared) {
@@ -186,9 +191,7 @@ impl Others {
         forget_old_graves(change, now)?;
         Ok(dead)
     }
-}
 
-impl Others {
     /// Removes files of sessions that nobody knows: their processes were killed before they had entered, or when they had
     /// left. A session enters and leaves in one turn, with its files, so whoever has the turn sees no other.
     fn sweep_files(&self, change: &Change) -> Result<(), Failure> {
@@ -221,11 +224,11 @@ fn open(path: &Path) -> Option<File> {
     options.read(true).open(path).ok()
 }
 
-/// Nobody hears for the dead.
-fn remove_ears(change: &mut Change, dead: &[String]) -> Result<(), Failure> {
+/// Those sessions hear nothing any more.
+pub(super) fn remove_ears(change: &mut Change, sessions: &[String]) -> Result<(), Failure> {
     for (name, _) in change.all(rows::LISTENERS)? {
         let session = rows::session_of_listener(&name);
-        if session.is_some_and(|session| dead.iter().any(|dead| dead == session)) {
+        if session.is_some_and(|session| sessions.iter().any(|deaf| deaf == session)) {
             change.delete(&name)?;
         }
     }

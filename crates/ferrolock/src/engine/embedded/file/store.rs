@@ -1,6 +1,7 @@
 //! What is done in one turn: a call, a subscription, the beginning and the end of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::super::channels::ListenerId;
@@ -12,7 +13,7 @@ use super::folder::Folder;
 use super::map::{Change, Map, full};
 use super::refused;
 use super::rows;
-use super::session::{Life, Others, Session};
+use super::session::{Life, Others, Session, remove_ears};
 use super::wakes::{Letter, Mail, Socket};
 use crate::engine::{Ear, Failure};
 use crate::protocol::lock::{self, LockKeys, Standing};
@@ -45,18 +46,22 @@ pub(super) struct Aftermath {
     pub(super) mail: Mail,
     /// Sessions of others that stand in the way of somebody who listens here: the channel, and the session.
     pub(super) in_the_way: Option<(Vec<u8>, String)>,
+    /// A lock whose holder's process had ended, and the holder.
+    pub(super) freed: Option<(Arc<str>, Arc<str>)>,
+    /// Whether it is written down to which process the client belongs.
+    pub(super) knows_client: bool,
 }
 
 impl Store {
-    pub(super) fn new(folder: Folder, map: Map) -> Result<Self, Failure> {
-        Ok(Self {
-            others: Others::new(folder.sessions()),
+    pub(super) fn new(folder: Folder, map: Map, interpreter: Interpreter) -> Self {
+        Self {
+            others: Others::new(folder.sessions(), folder.device()),
             folder,
             map,
             server: Server::seeded(fastrand::u64(..)),
-            interpreter: Interpreter::new()?,
+            interpreter,
             session: None,
-        })
+        }
     }
 
     /// One engine more uses the store; the first begins the session.
@@ -65,7 +70,7 @@ impl Store {
             open.engines.insert(engine);
             return Ok(());
         }
-        self.check_in_place()?;
+        self.check_in_place(None)?;
         let session = Session::begin(&self.folder.sessions())?;
         let now = self.folder.header.micros() / 1000;
         let registered = self.map.begin().and_then(|mut change| {
@@ -103,15 +108,15 @@ impl Store {
             }
             if is_last {
                 open.session.unregister(&mut change)?;
-                open.remove_ears(&mut change)?;
+                remove_ears(&mut change, std::slice::from_ref(&open.session.name))?;
             }
             change.commit()
         });
-        if let Err(failure) = ended {
-            tracing::debug!(%failure, "a session is left to be found dead");
-            return;
-        }
-        if is_last && let Some(open) = self.session.take() {
+        // If it could not be written, others will find the session dead.
+        if is_last
+            && ended.is_ok()
+            && let Some(open) = self.session.take()
+        {
             open.end();
         }
     }
@@ -122,13 +127,17 @@ impl Store {
         file.ok().map(Into::into)
     }
 
-    /// Runs a call of that client.
+    /// Runs a call of that client, who asked for the store by that path.
     pub(super) fn call(
         &mut self,
+        asked: Option<&Path>,
         client: Option<&str>,
         call: &Call,
     ) -> (Result<Value, Failure>, Aftermath) {
         let micros = self.folder.header.micros();
+        if !self.folder.is_in_place(asked) {
+            return (self.call_in_vain(micros, call), Aftermath::default());
+        }
         self.call_at(micros, client, call)
     }
 
@@ -139,9 +148,6 @@ impl Store {
         call: &Call,
     ) -> (Result<Value, Failure>, Aftermath) {
         let mut after = Aftermath::default();
-        if !self.folder.is_in_place() {
-            return (self.call_in_vain(micros, call), after);
-        }
         let reply = self.call_through(micros, client, call, &mut after);
         if reply.is_err() {
             self.server.take_outbox();
@@ -161,6 +167,7 @@ impl Store {
         let mut change = self.map.begin()?;
         if let (Some(client), Some(open)) = (client, &self.session) {
             change.put(&rows::client(client), open.session.name.as_bytes())?;
+            after.knows_client = true;
         }
         self.load(&change, micros, call)?;
         let dead = self.bury_holder(&mut change, call, after)?;
@@ -187,12 +194,12 @@ impl Store {
             after.mail.near.extend(self.server.mail_of(message));
             self.write_to_others(&change, message, after)?;
         }
-        if grows && self.map.is_full() {
-            after.mail = Mail::default();
-            return Err(full());
-        }
-        if let Err(failure) = change.commit() {
-            after.mail = Mail::default();
+        let committed = match grows && self.map.is_full() {
+            true => Err(full()),
+            false => change.commit(),
+        };
+        if let Err(failure) = committed {
+            *after = Aftermath::default();
             return Err(failure);
         }
         if let Some(dead) = dead {
@@ -271,11 +278,7 @@ impl Store {
         }
         let now = self.server.now();
         self.others.bury(change, &session, now)?;
-        tracing::info!(
-            lock = &*keys.lock,
-            owner = &*field,
-            "the process that held the lock has ended: the lock is free"
-        );
+        after.freed = Some((keys.lock.clone(), field));
         Ok(Some(session))
     }
 
@@ -320,8 +323,8 @@ impl Store {
         reply
     }
 
-    fn check_in_place(&self) -> Result<(), Failure> {
-        if self.folder.is_in_place() {
+    fn check_in_place(&self, asked: Option<&Path>) -> Result<(), Failure> {
+        if self.folder.is_in_place(asked) {
             return Ok(());
         }
         Err(self.removed())
@@ -345,7 +348,7 @@ impl Store {
         ear: Arc<dyn Ear>,
         bind: impl FnOnce(&str) -> std::io::Result<Socket>,
     ) -> Result<ListenerId, Failure> {
-        self.check_in_place()?;
+        self.check_in_place(None)?;
         let Some(open) = &mut self.session else {
             return Err(Failure::Closed(crate::engine::SHUT_DOWN.to_owned()));
         };
@@ -362,10 +365,12 @@ impl Store {
         Ok(listener)
     }
 
-    pub(super) fn listen_no_more(&mut self, channel: &[u8], listener: ListenerId) {
+    /// Takes an ear away; how many are left on its channel.
+    pub(super) fn listen_no_more(&mut self, channel: &[u8], listener: ListenerId) -> usize {
         self.server.channels.remove(channel, listener);
         // At worst somebody sends us what nobody hears.
         let _ = self.tell_ears(channel);
+        self.server.channels.count(channel)
     }
 
     /// The ears of a channel here.
@@ -390,12 +395,7 @@ impl Store {
     /// Those sessions hear nothing any more.
     pub(super) fn are_deaf(&mut self, sessions: &[String]) -> Result<(), Failure> {
         let mut change = self.map.begin()?;
-        for (name, _) in change.all(rows::LISTENERS)? {
-            let session = rows::session_of_listener(&name);
-            if session.is_some_and(|session| sessions.iter().any(|deaf| deaf == session)) {
-                change.delete(&name)?;
-            }
-        }
+        remove_ears(&mut change, sessions)?;
         change.commit()
     }
 
@@ -406,18 +406,6 @@ impl Store {
 }
 
 impl Open {
-    fn remove_ears(&self, change: &mut Change) -> Result<(), Failure> {
-        if self.socket.is_none() {
-            return Ok(());
-        }
-        for (name, _) in change.all(rows::LISTENERS)? {
-            if rows::session_of_listener(&name) == Some(&self.session.name) {
-                change.delete(&name)?;
-            }
-        }
-        Ok(())
-    }
-
     fn end(self) {
         if let Some(socket) = self.socket {
             // Ends the thread that reads it.

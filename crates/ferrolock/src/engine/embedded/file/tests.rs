@@ -1,25 +1,18 @@
 //! A store that is full, and what only the inside of a store can show.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::address::Place;
-use super::environment::{Environment, Opened};
+use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
 use crate::engine::{Clock, Ear, Failure, Signal, Tick};
 use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 
 const LEASE: Duration = Duration::from_secs(600);
-
-fn private_folder() -> tempfile::TempDir {
-    let private = std::fs::Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().permissions(private).tempdir();
-    folder.unwrap()
-}
 
 fn opened(place: &Place, size: usize) -> &'static Environment {
     let Ok(Opened::Now(environment)) = Environment::open_sized(place, size) else {
@@ -30,7 +23,7 @@ fn opened(place: &Place, size: usize) -> &'static Environment {
 
 /// A store of that size, and its directory.
 fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
-    let folder = private_folder();
+    let folder = testkit::store_folder();
     let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
     (opened(&place, size), folder)
 }
@@ -44,7 +37,11 @@ fn lock(number: usize) -> (LockKeys, Bearer) {
 }
 
 async fn run(environment: &'static Environment, call: Call) -> Result<Value, Failure> {
-    environment.call(Some("client".into()), call, None).await
+    let asking = Asking {
+        client: Some("client".into()),
+        ..Asking::default()
+    };
+    environment.call(asking, call).await.0
 }
 
 async fn acquire(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
@@ -164,21 +161,22 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
     let (keys, bearer) = lock(0);
     let call = || lock::acquire(&keys, &bearer, LEASE);
 
-    let late = environment.call(None, call(), Some(Tick::ZERO)).await;
+    let by = |late: Tick| Asking {
+        late: Some(late),
+        ..Asking::default()
+    };
+    let (late, _) = environment.call(by(Tick::ZERO), call()).await;
     assert!(matches!(late, Err(Failure::NotSent(_))), "{late:?}");
 
     let soon = Clock::Boot.now().after(LEASE);
-    assert_eq!(
-        environment.call(None, call(), Some(soon)).await,
-        Ok(Value::Nil)
-    );
+    assert_eq!(environment.call(by(soon), call()).await.0, Ok(Value::Nil));
 }
 
 /// Somebody found the directory, and before it began a store there, the directory was removed and another process had begun
 /// one. Once, that one was cleared away under its users.
 #[tokio::test]
 async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
-    let folder = private_folder();
+    let folder = testkit::store_folder();
     let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
     let (path, _, old) = Folder::find(&place).unwrap();
     std::fs::remove_file(path.join("store")).unwrap();

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -42,7 +43,8 @@ pub(super) struct Turn<S: 'static> {
     line: Mutex<VecDeque<Waiting<S>>>,
     in_line: AtomicUsize,
     comes: Condvar,
-    thread: OnceLock<()>,
+    /// Whether the thread that waits was started.
+    is_served: Mutex<bool>,
 }
 
 struct Waiting<S> {
@@ -66,20 +68,35 @@ impl Ticket {
     }
 }
 
-/// Gives a call up when it is dropped, if it has not begun.
-#[derive(Debug)]
-pub(super) struct Place(Arc<Ticket>);
+/// A place in the line: dropped, it gives up what has not begun.
+pub(super) struct Place<S: Send + 'static> {
+    turn: &'static Turn<S>,
+    ticket: Option<Arc<Ticket>>,
+}
 
-impl Place {
+impl<S: Send> Place<S> {
     /// Nobody will give it up.
-    pub(super) fn stays(self) {
-        std::mem::forget(self);
+    pub(super) fn stays(mut self) {
+        self.ticket = None;
     }
 }
 
-impl Drop for Place {
+impl<S: Send> Drop for Place<S> {
     fn drop(&mut self) {
-        self.0.decide(GIVEN_UP);
+        if let Some(ticket) = self.ticket.take().filter(|ticket| ticket.decide(GIVEN_UP)) {
+            // What it has with it may come back here as it goes: not under the lock of the line.
+            drop(self.turn.leave(&ticket));
+        }
+    }
+}
+
+/// The lock of the turn, given back also when something panics.
+struct Held<'a>(&'a File);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // The lock is ours, so this does not fail; and if it did, the next turn would find it ours.
+        let _ = flock(self.0, FlockOperation::Unlock);
     }
 }
 
@@ -92,7 +109,7 @@ impl<S: Send> Turn<S> {
             line: Mutex::default(),
             in_line: AtomicUsize::new(0),
             comes: Condvar::new(),
-            thread: OnceLock::new(),
+            is_served: Mutex::new(false),
         }
     }
 
@@ -102,13 +119,12 @@ impl<S: Send> Turn<S> {
             return Err(work);
         }
         let mut state = unpoisoned(&self.state);
-        if !self.taken() {
+        // Our own thread may have the turn by now, and need the state.
+        if self.is_waited_for() || !self.taken() {
             return Err(work);
         }
-        let done = work(&mut state);
-        // The lock is ours, so this does not fail; and if it did, the next turn would find it ours.
-        let _ = flock(&self.ours, FlockOperation::Unlock);
-        Ok(done)
+        let _held = Held(&self.ours);
+        Ok(work(&mut state))
     }
 
     fn taken(&self) -> bool {
@@ -126,7 +142,7 @@ impl<S: Send> Turn<S> {
     }
 
     /// Does it when it is its turn, unless the place is dropped before.
-    pub(super) fn later(&'static self, work: Work<S>) -> Place {
+    pub(super) fn later(&'static self, work: Work<S>) -> Place<S> {
         let ticket = Arc::<Ticket>::default();
         self.in_line.fetch_add(1, Ordering::AcqRel);
         unpoisoned(&self.line).push_back(Waiting {
@@ -134,13 +150,36 @@ impl<S: Send> Turn<S> {
             ticket: ticket.clone(),
         });
         self.comes.notify_one();
-        self.thread.get_or_init(|| {
+        let mut place = Place {
+            turn: self,
+            ticket: Some(ticket),
+        };
+        if !self.is_served() {
+            // Whoever waits for the answer learns that nobody will give it.
+            let ticket = place.ticket.take();
+            drop(ticket.and_then(|ticket| self.leave(&ticket)));
+        }
+        place
+    }
+
+    /// Takes what has that ticket out of the line.
+    fn leave(&self, ticket: &Arc<Ticket>) -> Option<Waiting<S>> {
+        let mut line = unpoisoned(&self.line);
+        let at = line
+            .iter()
+            .position(|waiting| Arc::ptr_eq(&waiting.ticket, ticket))?;
+        self.in_line.fetch_sub(1, Ordering::AcqRel);
+        line.remove(at)
+    }
+
+    /// Starts the thread that waits, if there is none.
+    fn is_served(&'static self) -> bool {
+        let mut is_served = unpoisoned(&self.is_served);
+        if !*is_served {
             let thread = std::thread::Builder::new().name("ferrolock-store".to_owned());
-            if let Err(error) = thread.spawn(|| self.serve()) {
-                tracing::error!(%error, "no thread for a store that is busy: calls to it will not be answered");
-            }
-        });
-        Place(ticket)
+            *is_served = thread.spawn(|| self.serve()).is_ok();
+        }
+        *is_served
     }
 
     fn serve(&'static self) {
@@ -153,12 +192,22 @@ impl<S: Send> Turn<S> {
                     .unwrap_or_else(std::sync::PoisonError::into_inner);
             }
             drop(line);
-            while flock(&self.waits, FlockOperation::LockExclusive).is_err() {
-                std::thread::yield_now();
-            }
+            self.wait_for_turn();
+            let held = Held(&self.waits);
             let then = self.serve_line();
-            let _ = flock(&self.waits, FlockOperation::Unlock);
-            then.into_iter().for_each(|then| then());
+            drop(held);
+            for then in then {
+                safely(then);
+            }
+        }
+    }
+
+    fn wait_for_turn(&self) {
+        while let Err(error) = flock(&self.waits, FlockOperation::LockExclusive) {
+            if error != rustix::io::Errno::INTR {
+                // A file system that has no locks to give: it may have some later.
+                nap();
+            }
         }
     }
 
@@ -169,7 +218,7 @@ impl<S: Send> Turn<S> {
                 break;
             };
             if waiting.ticket.decide(BEGUN) {
-                then.push((waiting.work)(&mut state));
+                then.extend(safely(|| (waiting.work)(&mut state)));
             }
             self.in_line.fetch_sub(1, Ordering::AcqRel);
         }
@@ -189,6 +238,19 @@ impl<S: Send> Turn<S> {
     pub(super) fn is_waited_for(&self) -> bool {
         self.in_line.load(Ordering::Acquire) > 0
     }
+}
+
+/// A waker is other people's code: what panics in one must not end the thread that serves all.
+fn safely<R>(work: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "on the thread that waits for the turn and does nothing else"
+)]
+fn nap() {
+    std::thread::sleep(Duration::from_millis(10));
 }
 
 impl<S> fmt::Debug for Turn<S> {
