@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check, in order, until one fails.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::servers::Servers;
@@ -148,16 +149,27 @@ fn features(run: &mut Run) -> Result<(), String> {
 }
 
 fn tests(run: &mut Run) -> Result<(), String> {
-    let mut command = shell::cargo(&run.root);
-    command.args(["test", "--workspace", "--all-features"]);
+    let mut command = cargo_test(&run.root);
+    command.args(["--workspace", "--all-features"]);
     run.servers.hand_to(&mut command);
     shell::run(&mut command)
 }
 
+/// `cargo test`, more of them at a time than there are processors: most tests sleep most of their time.
+fn cargo_test(root: &Path) -> Command {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut command = shell::cargo(root);
+    command.arg("test");
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        command.env("RUST_TEST_THREADS", (2 * threads).to_string());
+    }
+    command
+}
+
 /// What somebody sees who has cloned the repository and installed nothing.
 fn plain(run: &mut Run) -> Result<(), String> {
-    let mut command = shell::cargo(&run.root);
-    command.arg("test").env_remove("CI");
+    let mut command = cargo_test(&run.root);
+    command.env_remove("CI");
     Servers::hide_from(&mut command);
     shell::run(&mut command)
 }
