@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{Kind, LIMIT, Proxy, Server, eventually};
 
-use crate::run::{Run, living_in_group, wait_until_gone};
+use crate::run::{Run, assert_term_before_kill, living_in_group, wait_until_gone};
 use crate::stage::Stage;
 
 stories!(
@@ -64,11 +64,7 @@ fn after_the_grace_comes_kill_for_the_whole_group(stage: &Stage) {
     let ended = run.end();
     assert_eq!(ended.code, 76);
     assert!(living_in_group(group).is_empty());
-    let (term, kill) = (
-        ended.errors.find("\"TERM\"").unwrap(),
-        ended.errors.find("\"KILL\"").unwrap(),
-    );
-    assert!(term < kill, "{ended:?}");
+    assert_term_before_kill(&ended);
     assert_eq!(stage.read("term").lines().count(), 1);
 }
 
@@ -266,10 +262,7 @@ fn a_server_that_is_stopped_ends_the_command() {
     let ended = run.end();
     assert_eq!(ended.code, 76);
     assert!(living_in_group(group).is_empty());
-    assert!(
-        ended.errors.find("\"TERM\"") < ended.errors.find("\"KILL\""),
-        "{ended:?}"
-    );
+    assert_term_before_kill(&ended);
     stage.server().unwrap().cont_signal();
 }
 

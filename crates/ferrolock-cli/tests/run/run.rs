@@ -149,6 +149,16 @@ impl Stream {
     }
 }
 
+/// Of a run with `--json` whose command went on after TERM.
+#[track_caller]
+pub(crate) fn assert_term_before_kill(ended: &Ended) {
+    let sent = |signal| ended.errors.find(&format!("\"signal\":\"{signal}\""));
+    match (sent("TERM"), sent("KILL")) {
+        (Some(term), Some(kill)) => assert!(term < kill, "{ended:?}"),
+        _ => panic!("not both: {ended:?}"),
+    }
+}
+
 /// Whether that process runs or is stopped.
 pub(crate) fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|words| !matches!(words[0].as_str(), "Z" | "X"))

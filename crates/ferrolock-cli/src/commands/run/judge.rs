@@ -5,7 +5,7 @@
 //! | not renewed, the grace before the deadline | TERM, KILL at the deadline | KILL | nothing yet |
 //! | the deadline is over | KILL | KILL | said |
 //! | removed or taken over | TERM, KILL after the grace | KILL | said |
-//! | the grace before the end of `--max-hold` | TERM, KILL at its end | KILL | as `term` |
+//! | the grace before the end of `--max-hold` | TERM, KILL at its end | as `term` | as `term` |
 
 #[cfg(test)]
 mod tests;
@@ -201,7 +201,9 @@ impl Judge {
     }
 
     fn sentence(&mut self, why: Why, now: Moment, kill_at: Moment) -> Step {
-        let is_mercy = kill_at > now && (self.terms.on_lost != OnLost::Kill);
+        // Only a loss is what `--on-lost` is about: a limit that was set is not one.
+        let is_merciful = why == Why::MaxHold || self.terms.on_lost != OnLost::Kill;
+        let is_mercy = kill_at > now && is_merciful;
         self.sentence = Some(Sentence {
             why,
             kill_at: if is_mercy { kill_at } else { now },
