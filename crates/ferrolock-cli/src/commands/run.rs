@@ -12,14 +12,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ferrolock::{Client, Guard, Lock};
+use ferrolock::{Client, Guard, HoldState, Lock};
 
-use self::supervise::Supervisor;
+use self::supervise::{Start, Supervisor, Verdict};
 use self::terms::Terms;
 use self::waiting::{Obtained, Wait};
 use crate::address::Address;
 use crate::exit::{self, Failure};
+use crate::process::child::End;
 use crate::process::handles;
+use crate::process::shim::Fate;
 use crate::process::signals::{self, Signals};
 use crate::program;
 use crate::report::{Event, Report, Style};
@@ -87,6 +89,8 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
+/// The signal's number, everywhere.
+const KILL: i32 = 9;
 /// The library's own limit; told before the command runs, not after.
 const HOLD_AFTER_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
@@ -274,27 +278,58 @@ impl Plan {
         ];
         let started = Supervisor::start(self, client, &guard, environment, report).await;
         let mut supervisor = match started {
-            Ok(supervisor) => supervisor,
+            Ok(Start::Running(supervisor)) => supervisor,
+            Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),
             Err(why) => {
                 let _ = guard.unlock().await;
                 return Err(system("cannot start the command", &why));
             }
         };
         let verdict = supervisor.until_the_end(&guard, report).await;
-        let shim = supervisor.dismiss();
+        let mut shim = supervisor.dismiss();
+        let verdict = match verdict {
+            // It may have died by the shim's hand, and the shim be on its way out.
+            Verdict::Ended(End::Signal(KILL)) if shim.ended().await == Fate::HasKilled => {
+                report.tell(&Event::Signalled {
+                    signal: "KILL",
+                    reason: "its deadline was over before the next one was known",
+                });
+                Verdict::Lost
+            }
+            other => other,
+        };
         let code = self.release(guard, verdict, report).await;
         shim.ended().await;
         code
     }
 
+    /// The lock was lost between the grant and the command's first step.
+    fn not_started(&self, state: HoldState, report: &mut Report) -> u8 {
+        let reason = match state {
+            HoldState::Lost(reason) => reason.to_string(),
+            _ => "it was released".to_owned(),
+        };
+        let reason = format!("{reason}; the command was not started: try again");
+        report.tell(&Event::Lost { reason: &reason });
+        exit::LOST
+    }
+
     async fn release(
         &self,
         guard: Guard,
-        verdict: supervise::Verdict,
+        verdict: Verdict,
         report: &mut Report,
     ) -> Result<u8, Failure> {
-        use supervise::Verdict;
         let end = match verdict {
+            // A time that was over leaves the lock ours, to be free for others when we end.
+            Verdict::Lost if guard.state() == HoldState::Held => {
+                let limit = guard.remaining();
+                let released = tokio::time::timeout(limit, guard.unlock()).await;
+                if matches!(released, Ok(Ok(_))) {
+                    report.tell(&Event::Released { held_seconds: None });
+                }
+                return Ok(exit::LOST);
+            }
             // The drop sends a release all the same; nobody waits for a server that may be gone.
             Verdict::Lost => return Ok(exit::LOST),
             Verdict::NotRun(failure) => {

@@ -12,10 +12,22 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix;
 
 use super::orders::Order;
-use super::{SHIM, child, this_program};
+use super::child::{self, End};
+use super::watch::HAS_KILLED;
+use super::{SHIM, this_program};
 
 /// How long its end is waited for; somebody may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
+
+/// What has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Alive,
+    /// It has done what it is there for: nothing of the group is left.
+    HasKilled,
+    /// Somebody has ended it, or it was dismissed.
+    Ended,
+}
 
 /// The second process of ours, which ends the command's group when this one cannot.
 #[derive(Debug)]
@@ -71,9 +83,9 @@ impl Shim {
         write(&self.orders, order)
     }
 
-    /// Whether somebody has ended it.
-    pub(crate) fn has_ended(&self) -> bool {
-        !matches!(child::end_of(self.pid), Ok(None))
+    /// What has become of it until now.
+    pub(crate) fn fate(&self) -> Fate {
+        fate(self.pid)
     }
 
     /// Takes its charge away: from now on it kills nobody.
@@ -86,6 +98,14 @@ impl Shim {
             pid: self.pid,
             children,
         }
+    }
+}
+
+fn fate(shim: Pid) -> Fate {
+    match child::end_of(shim) {
+        Ok(None) => Fate::Alive,
+        Ok(Some(End::Code(HAS_KILLED))) => Fate::HasKilled,
+        Ok(Some(_)) | Err(_) => Fate::Ended,
     }
 }
 
@@ -103,12 +123,15 @@ pub(crate) struct Dismissed {
 
 impl Dismissed {
     /// Waits for its end, so that nothing of ours is left behind us.
-    pub(crate) async fn ended(mut self) {
+    pub(crate) async fn ended(&mut self) -> Fate {
         let looks = async {
-            while let Ok(false) = child::reap(self.pid) {
+            while fate(self.pid) == Fate::Alive {
                 self.children.recv().await;
             }
         };
         let _ = tokio::time::timeout(END_MAX, looks).await;
+        let fate = fate(self.pid);
+        let _ = child::reap(self.pid);
+        fate
     }
 }

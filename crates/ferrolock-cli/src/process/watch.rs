@@ -23,6 +23,9 @@ use crate::clock::Moment;
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
+/// Its exit code after it has killed the group; zero says that there was no need to.
+pub(crate) const HAS_KILLED: u8 = 9;
+
 /// Everything the shim does.
 pub(crate) fn run() -> ExitCode {
     // No signal but KILL and STOP is for us: whoever ends all our processes politely ends the command first.
@@ -36,10 +39,12 @@ pub(crate) fn run() -> ExitCode {
     let _ = write(stdio::stdout(), b"r");
     let mut watch = Watch::default();
     match watch.wait() {
-        Outcome::Done => {}
-        Outcome::Kill => watch.kill(),
+        Outcome::Done => ExitCode::SUCCESS,
+        Outcome::Kill => {
+            watch.kill();
+            ExitCode::from(HAS_KILLED)
+        }
     }
-    ExitCode::SUCCESS
 }
 
 enum Outcome {

@@ -11,6 +11,7 @@ stories!(
     after_kill_9_the_next_one_gets_the_lock,
     kill_9_at_any_moment_leaves_nothing,
     a_stopped_ferrolock_does_not_keep_its_command,
+    a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
     what_the_command_leaves_in_the_background_goes_on,
 );
@@ -87,6 +88,55 @@ fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
     assert!(is_stopped(run.pid().as_raw_pid()));
     run.signal(Signal::CONT);
     assert_eq!(run.end().code, 76);
+}
+
+/// Stopped after the grant and before the command's first step, `ferrolock` goes on when its lease is long over: with
+/// `--on-lost warn` nobody would end the command that it starts then. On a server only: a process that is stopped inside
+/// a change of a store stops the others there.
+#[test]
+fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
+    let Some(stage) = Stage::redis() else { return };
+    let runs: Vec<_> = (0..30)
+        .map(|moment: u64| {
+            let name = format!("x{moment}");
+            let script = format!("echo ran > {name}");
+            let words = ["--json", "--lease", "1s", "--on-lost", "warn", &name];
+            let run = stage.start(&[&words[..], &["--", "sh", "-c", &script]].concat());
+            // Neither an event nor a time that is checked: each one is stopped at another point of its start.
+            std::thread::sleep(std::time::Duration::from_micros(moment * 500));
+            run.signal(Signal::STOP);
+            (name, run)
+        })
+        .collect();
+    for (name, _) in &runs {
+        assert_eq!(stage.run(&[name, "--", "true"]).code, 0);
+    }
+
+    for (name, run) in runs {
+        let is_between = run.errors().contains("\"acquired\"") && stage.read(&name).is_empty();
+        run.signal(Signal::CONT);
+        let ended = run.end();
+        if is_between {
+            assert_eq!(ended.code, 76, "{ended:?}");
+            assert_eq!(stage.read(&name), "", "{ended:?}");
+            assert!(ended.errors.contains("\"lost\""), "{ended:?}");
+        }
+    }
+}
+
+/// The shim was told a deadline and has kept it, whatever `ferrolock` has come to know since.
+fn a_command_that_the_shim_has_killed_has_lost_its_lock(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    let group = leader(stage);
+    let orders = format!("/proc/{}/fd/0", run.shim().as_raw_pid());
+
+    std::fs::write(orders, "deadline 1\n").unwrap();
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.error_line().contains("KILL"), "{ended:?}");
+    assert!(living_in_group(group).is_empty());
+    assert!(stage.is_free("x"));
 }
 
 fn a_shim_that_was_killed_is_replaced(stage: &Stage) {

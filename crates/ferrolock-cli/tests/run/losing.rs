@@ -135,7 +135,8 @@ fn a_warning_leaves_the_command_alone(stage: &Stage) {
     assert_eq!((other.code, ended.code), (0, 76));
     assert_eq!(ended.output, "done\n");
     assert_eq!(stage.read("term"), "");
-    ended.error_line();
+    let line = ended.error_line();
+    assert_eq!(line.matches("lost").count(), 1, "{line}");
 }
 
 fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {

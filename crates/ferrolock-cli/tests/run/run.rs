@@ -62,6 +62,11 @@ impl Run {
         kill_process(self.pid(), signal).expect("not waited for yet");
     }
 
+    /// What it has written to its error output so far.
+    pub(crate) fn errors(&self) -> String {
+        self.errors.text()
+    }
+
     /// Waits until it has written `text` to its error output.
     #[track_caller]
     pub(crate) fn wait_for_error(&self, text: &str) {

@@ -36,7 +36,7 @@ pub(super) enum Step {
     Nothing,
     /// Try a renewal by hand: the process may have been stopped, and the watchdog is about to catch up.
     Renew,
-    Warn(Why),
+    Warn(LostReason),
     Term(Why),
     Kill(Why),
 }
@@ -158,7 +158,7 @@ impl Judge {
             }
             HoldState::Lost(reason) if self.terms.on_lost == OnLost::Warn => {
                 self.has_warned = true;
-                Step::Warn(Why::Lost(reason))
+                Step::Warn(reason)
             }
             // The lease may be over already.
             HoldState::Lost(LostReason::Expired) => {

@@ -15,7 +15,7 @@ use crate::process::child::{self, End};
 use crate::process::gate::{self, Gate};
 use crate::process::group::Group;
 use crate::process::orders::Order;
-use crate::process::shim::{Dismissed, Shim};
+use crate::process::shim::{Dismissed, Fate, Shim};
 use crate::process::signals::{self, Signals};
 use crate::process::terminal::{Terminal, is_under_job_control};
 use crate::report::{Event, Report};
@@ -26,6 +26,14 @@ const SHIM_STARTS_MAX: usize = 3;
 const GROUP_LOOK: Duration = Duration::from_millis(10);
 /// Deadlines that differ by less are the same, read twice.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
+
+/// What came of starting the command.
+#[derive(Debug)]
+pub(super) enum Start {
+    Running(Box<Supervisor>),
+    /// The lock was lost before the command's first step: there is none.
+    TooLate(HoldState),
+}
 
 /// How a run ended.
 #[derive(Debug)]
@@ -52,6 +60,8 @@ pub(super) struct Supervisor {
     /// Whether a stop of the command is ours to follow.
     is_stop_passed_on: bool,
     is_to_resume: bool,
+    /// The shim was killed, and the system refuses another.
+    is_alone: bool,
     end: Option<End>,
 }
 
@@ -63,7 +73,7 @@ impl Supervisor {
         guard: &Guard,
         environment: [(&'static str, String); 4],
         report: &mut Report,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Start> {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
         let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
@@ -82,22 +92,34 @@ impl Supervisor {
             children,
             is_stop_passed_on: false,
             is_to_resume: false,
+            is_alone: false,
             end: None,
         };
-        supervisor.open_gate(guard)?;
+        supervisor.prepare(guard)?;
+        // We may have stood still since the grant, for longer than the lease. Nothing lies between this look and the
+        // gate; what is not opened ends with its socket.
+        if !guard.is_held() {
+            supervisor.take_terminal();
+            return Ok(Start::TooLate(guard.state()));
+        }
+        supervisor.open_gate()?;
         let pid = supervisor.pid().as_raw_pid();
         report.tell(&Event::Started { pid });
         tracing::info!(pid, program = %plan.program.display(), "started");
-        Ok(supervisor)
+        Ok(Start::Running(Box::new(supervisor)))
     }
 
     /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
-    fn open_gate(&mut self, guard: &Guard) -> io::Result<()> {
+    fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
         self.shim.tell(Order::Group(self.group))?;
         self.shim.tell(self.order(view(guard)))?;
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.group);
         }
+        Ok(())
+    }
+
+    fn open_gate(&mut self) -> io::Result<()> {
         let opened = self.gate.open();
         if opened.is_err() {
             self.take_terminal();
@@ -149,9 +171,9 @@ impl Supervisor {
                 // Its outcome shows in the guard.
                 tokio::spawn(guard.renew(self.judge.lease()));
             }
-            Step::Warn(why) => {
+            Step::Warn(reason) => {
                 report.tell(&Event::Lost {
-                    reason: &why.to_string(),
+                    reason: &reason.to_string(),
                 });
             }
             Step::Term(why) => {
@@ -185,12 +207,16 @@ impl Supervisor {
     }
 
     fn inform_shim(&mut self, view: View, guard: &Guard, report: &mut Report) {
-        if self.shim.has_ended() {
-            // It ends by itself only when it has killed the group.
-            if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
-                self.replace_shim(view, report);
+        match self.shim.fate() {
+            Fate::Alive => {}
+            // The command is dead then, and the verdict says why.
+            Fate::HasKilled => return,
+            Fate::Ended => {
+                if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
+                    self.replace_shim(view, report);
+                }
+                return;
             }
-            return;
         }
         let order = self.order(view);
         let is_known = match (self.told, order) {
@@ -206,17 +232,25 @@ impl Supervisor {
     }
 
     fn replace_shim(&mut self, view: View, report: &mut Report) {
-        let message = "the process that ends the command with us was killed: starting another";
-        report.tell(&Event::Warning { message });
         let order = self.order(view);
         let orders = [Order::Group(self.group), order];
-        match Shim::start(self.client.lifeline(), &orders) {
+        let message = match Shim::start(self.client.lifeline(), &orders) {
             Ok(shim) => {
                 self.shim = shim;
                 self.told = Some(order);
+                self.is_alone = false;
+                "the process that ends the command with us was killed: another is started".to_owned()
             }
-            Err(why) => tracing::warn!(%why, "no other could be started"),
-        }
+            // It is tried again at every look, and told once.
+            Err(_) if self.is_alone => return,
+            Err(why) => {
+                self.is_alone = true;
+                format!(
+                    "the process that ends the command with us was killed, and no other can be started: {why}"
+                )
+            }
+        };
+        report.tell(&Event::Warning { message: &message });
     }
 
     fn pass_on(&mut self, signal: Signal) {

@@ -144,7 +144,7 @@ fn a_warning_is_given_once_and_nobody_is_killed_by_time() {
     assert_eq!(court.judge.shim_deadline(view), None);
     assert_eq!(
         court.lose(27, LostReason::Expired),
-        Step::Warn(Why::Lost(LostReason::Expired))
+        Step::Warn(LostReason::Expired)
     );
     assert_eq!(court.lose(28, LostReason::Expired), Step::Nothing);
     assert!(court.judge.has_lost() && !court.judge.is_sentenced());
