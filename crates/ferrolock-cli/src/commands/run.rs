@@ -106,10 +106,15 @@ enum OnLost {
 }
 
 const MORE: &str = "\
-The command gets a process group of its own, the terminal, and every signal that ferrolock gets. When the lock \
-cannot be renewed, the command gets TERM the grace before the deadline, and its whole group KILL at the deadline, \
-which lies before the end of the lease. When the lock was removed or taken over, it gets TERM at once and KILL after \
-the grace. If ferrolock itself is killed or stopped, a second process of ours kills the group.
+The command gets a process group of its own, the terminal, and the signals that ferrolock gets: HUP, INT, QUIT, TERM, \
+USR1, USR2, ALRM, VTALRM, PROF, XCPU, XFSZ, IO, URG, PWR, STKFLT, WINCH, TSTP and CONT. What the keys of the terminal \
+send, as Ctrl-C does, goes to the command alone. Whatever else ends ferrolock ends the command.
+
+When the lock cannot be renewed, the command gets TERM the grace before the deadline (up to a quarter of the grace \
+later, if a last renewal is tried), and its whole group KILL at the deadline, which lies before the end of the lease. \
+When the lock was removed or taken over, it gets TERM at once and KILL after the grace. If ferrolock itself is killed, \
+a second process of ours, lease-shim, kills the group at once; if ferrolock is stopped, at the deadline, but not with \
+--on-lost warn.
 
 The lock is released when the command ends: what it leaves running in the background has no lock. What leaves the \
 group, as daemons do, is not followed.
@@ -133,6 +138,10 @@ Exit code:
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N came while ferrolock waited for the lock
+ferrolock ends with these codes itself, by no signal: a shell that looks for a death by Ctrl-C sees a plain 130.
+
+SIGPIPE ends the command as usual, also if ferrolock was started to ignore it. As the first process of a container, \
+ferrolock does not collect the processes that others leave: start the container with an init, as docker run --init does.
 
 Examples:
   ferrolock run nightly -- ./report.sh --all
@@ -146,6 +155,7 @@ Examples:
 
 /// Runs it and gives the exit code of the whole.
 pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
+    signals::unblock();
     let style = match (args.json, args.quiet) {
         (true, _) => Style::Json,
         (_, true) => Style::Quiet,
@@ -240,7 +250,9 @@ impl Plan {
                 report.tell(&Event::Busy { holders: &holders });
                 Ok(self.conflict_exit_code)
             }
-            Ok((client, Obtained::Granted(guard))) => self.run(&client, guard, report).await,
+            Ok((client, Obtained::Granted(guard))) => {
+                self.run(&client, guard, interrupts, report).await
+            }
         }
     }
 
@@ -264,7 +276,13 @@ impl Plan {
     }
 
     /// What is left to do once the lock is ours.
-    async fn run(&self, client: &Client, guard: Guard, report: &mut Report) -> Result<u8, Failure> {
+    async fn run(
+        &self,
+        client: &Client,
+        guard: Guard,
+        signals: Signals,
+        report: &mut Report,
+    ) -> Result<u8, Failure> {
         let (owner, address) = (guard.owner_id().to_string(), self.address.shown());
         report.tell(&Event::Acquired {
             owner: &owner,
@@ -276,7 +294,7 @@ impl Plan {
             ("FERROLOCK_OWNER", owner),
             ("FERROLOCK_ADDRESS", address),
         ];
-        let started = Supervisor::start(self, client, &guard, environment, report).await;
+        let started = Supervisor::start(self, client, &guard, signals, environment, report).await;
         let mut supervisor = match started {
             Ok(Start::Running(supervisor)) => supervisor,
             Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),

@@ -104,6 +104,7 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
         return ExitCode::from(NOT_EXECUTABLE);
     };
     handles::close_all_but(&handles::from_text(&inherited.to_string_lossy()));
+    end_with_parent();
     // A copy that the command will not inherit.
     let Ok(socket) = rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) else {
         return ExitCode::from(NOT_EXECUTABLE);
@@ -118,6 +119,16 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
         }
         Ok(None) | Err(_) => ExitCode::from(NOT_EXECUTABLE),
     }
+}
+
+/// Has the system end this process, and the command it becomes, with `ferrolock`.
+///
+/// The shim does so too, and for the whole group: this is for the case that somebody ends both at once. It follows the
+/// thread that has started us, which is the main one and lasts as long as its process. A parent that is gone already
+/// shows at the socket.
+fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
 /// The standard input for the command; `None`: it shall not run.

@@ -1,7 +1,9 @@
 //! The shim as `ferrolock` sees it.
 
+use std::ffi::OsStr;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix;
 
-use super::orders::Order;
 use super::child::{self, End};
+use super::orders::Order;
 use super::watch::HAS_KILLED;
-use super::{SHIM, this_program};
+use super::{SHIM, SHIM_NAME, this_program};
 
 /// How long its end is waited for; somebody may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
@@ -49,7 +51,7 @@ impl Shim {
             write(&pipe, *order)?;
         }
         let mut process = Command::new(this_program()?)
-            .arg0("ferrolock")
+            .arg0(OsStr::from_bytes(SHIM_NAME.to_bytes()))
             .arg(SHIM)
             .current_dir("/")
             .stdin(input)
@@ -86,6 +88,15 @@ impl Shim {
     /// What has become of it until now.
     pub(crate) fn fate(&self) -> Fate {
         fate(self.pid)
+    }
+
+    /// Lets one go on that somebody has stopped. True: it was.
+    pub(crate) fn wake(&self) -> bool {
+        let is_stopped = matches!(child::stop_of(self.pid), Ok(Some(_)));
+        if is_stopped {
+            let _ = kill_process(self.pid, Signal::CONT);
+        }
+        is_stopped
     }
 
     /// Takes its charge away: from now on it kills nobody.

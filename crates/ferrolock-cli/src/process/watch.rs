@@ -15,8 +15,8 @@ use rustix::process::{Signal, setsid};
 use rustix::stdio;
 
 use super::group::Group;
-use super::handles;
 use super::orders::Order;
+use super::{SHIM_NAME, handles};
 use crate::clock::Moment;
 
 /// Between two looks at a group that was killed.
@@ -34,7 +34,7 @@ pub(crate) fn run() -> ExitCode {
     // Somebody may wait for the end of what we were passed on by chance.
     handles::close_all_but(&[]);
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_name(c"ferrolock-shim");
+    let _ = rustix::thread::set_name(SHIM_NAME);
     // If nobody is there to hear it, there is all the more to do.
     let _ = write(stdio::stdout(), b"r");
     let mut watch = Watch::default();

@@ -1,6 +1,6 @@
 //! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::{LIMIT, eventually};
 
 use crate::run::{is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone};
@@ -13,6 +13,9 @@ stories!(
     a_stopped_ferrolock_does_not_keep_its_command,
     a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
+    a_shim_that_was_stopped_goes_on,
+    whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
+    the_command_itself_ends_also_if_both_are_killed,
     what_the_command_leaves_in_the_background_goes_on,
 );
 
@@ -57,6 +60,31 @@ fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
         left.is_empty(),
         "nobody runs on when the next one starts: {left:?}"
     );
+}
+
+/// In a folder the lock is the shim's as well: as long as it has not killed the group, nobody is served.
+#[test]
+fn nobody_is_served_while_the_shim_has_not_ended_the_group() {
+    let stage = Stage::file();
+    let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(&stage);
+    let shim = run.shim();
+    // Stopped, it cannot let its shim go on.
+    run.signal(Signal::STOP);
+    kill_process(shim, Signal::STOP).unwrap();
+    eventually(LIMIT, "a stopped shim", || is_stopped(shim.as_raw_pid()));
+
+    run.kill();
+
+    for _ in 0..3 {
+        assert!(!stage.is_free("x"));
+    }
+    let left = living_in_group(group);
+    assert!(!left.is_empty(), "the children go on until the shim does");
+    kill_process(shim, Signal::CONT).unwrap();
+    let next = stage.run(&["x", "--", "echo", "next"]);
+    assert_eq!(next.output, "next\n");
+    assert!(living_in_group(group).is_empty());
 }
 
 fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
@@ -150,6 +178,44 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
     run.kill();
 
     wait_until_gone(group);
+}
+
+fn a_shim_that_was_stopped_goes_on(stage: &Stage) {
+    let run = stage.start(&["--json", "--lease", "60s", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    kill_process(run.shim(), Signal::STOP).unwrap();
+    run.wait_for_error("\"warning\"");
+
+    run.kill();
+
+    wait_until_gone(group);
+}
+
+/// As `pkill` and `pkill -f` look for it.
+fn whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    leader(stage);
+
+    let shim = format!("/proc/{}", run.shim().as_raw_pid());
+
+    for name in ["comm", "cmdline"] {
+        let text = std::fs::read_to_string(format!("{shim}/{name}")).unwrap();
+        assert!(text.starts_with("lease-shim"), "{text}");
+        assert!(!text.contains("ferrolock"), "{text}");
+    }
+}
+
+fn the_command_itself_ends_also_if_both_are_killed(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    let group = leader(stage);
+    // Stopped, it cannot start another shim.
+    run.signal(Signal::STOP);
+    kill(run.shim());
+
+    run.kill();
+
+    eventually(LIMIT, "the end of the command", || !is_alive(group));
+    let _ = kill_process_group(Pid::from_raw(group).unwrap(), Signal::KILL);
 }
 
 fn kill(pid: Pid) {

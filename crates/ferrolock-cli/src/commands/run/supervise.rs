@@ -71,12 +71,13 @@ impl Supervisor {
         plan: &Plan,
         client: &Client,
         guard: &Guard,
+        signals: Signals,
         environment: [(&'static str, String); 4],
         report: &mut Report,
     ) -> io::Result<Start> {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
-        let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
+        let (signals, children) = (signals.and_forwarded()?, Signals::of_children()?);
         let shim = Shim::start(client.lifeline(), &[])?;
         let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
         let shim = ready(shim, client).await?;
@@ -208,6 +209,10 @@ impl Supervisor {
 
     fn inform_shim(&mut self, view: View, guard: &Guard, report: &mut Report) {
         match self.shim.fate() {
+            Fate::Alive if self.shim.wake() => {
+                let message = "the process that ends the command with us was stopped: it goes on";
+                report.tell(&Event::Warning { message });
+            }
             Fate::Alive => {}
             // The command is dead then, and the verdict says why.
             Fate::HasKilled => return,
@@ -239,7 +244,8 @@ impl Supervisor {
                 self.shim = shim;
                 self.told = Some(order);
                 self.is_alone = false;
-                "the process that ends the command with us was killed: another is started".to_owned()
+                "the process that ends the command with us was killed: another is started"
+                    .to_owned()
             }
             // It is tried again at every look, and told once.
             Err(_) if self.is_alone => return,
