@@ -41,10 +41,15 @@ Examples:
 
 /// Reads the arguments and does what they say.
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return tell(&error),
+    let code = match Cli::try_parse() {
+        Ok(cli) => obey(cli),
+        Err(error) => tell(&error),
     };
+    report::flush();
+    code
+}
+
+fn obey(cli: Cli) -> ExitCode {
     log(cli.verbose);
     match cli.command {
         Command::Run(args) => run::cmd_run(args),
@@ -97,7 +102,7 @@ fn log(verbose: u8) {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(report::Log)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
 }

@@ -4,7 +4,7 @@
     reason = "the one place that prints; the output belongs to the command"
 )]
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 
 use ferrolock::{Holder, Remaining};
 use serde_json::{Map, Value, json};
@@ -13,8 +13,10 @@ use crate::clock;
 use crate::exit::Failure;
 
 mod line;
+mod queue;
 
 pub(crate) use line::describe;
+pub(crate) use queue::{Log, flush};
 
 /// How much is said, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,9 +187,9 @@ pub(crate) fn complain(message: &str) {
     ));
 }
 
-/// In one write, so that lines of several processes do not mix. Nobody to tell is no reason to stop.
+/// In one write, so that lines of several processes do not mix.
 fn print(text: &str) {
-    let _ = stderr().write_all(text.as_bytes());
+    queue::write(text.as_bytes().to_vec());
 }
 
 fn values(holders: &[Holder]) -> Vec<Value> {

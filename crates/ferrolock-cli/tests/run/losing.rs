@@ -1,7 +1,9 @@
 //! A command whose lock is lost is ended in time.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use testkit::{Kind, LIMIT, Proxy, Server, eventually};
 
 use crate::run::{Run, assert_term_before_kill, living_in_group, wait_until_gone};
@@ -14,6 +16,7 @@ stories!(
     kill_comes_at_once_if_asked_for,
     a_warning_leaves_the_command_alone,
     a_loss_that_is_seen_at_the_end_counts_too,
+    an_error_output_that_nobody_reads_delays_nothing,
 );
 
 /// Writes when it got TERM, and its pulse, in nanoseconds; goes on.
@@ -151,6 +154,37 @@ fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
     let ended = run.end();
     assert_eq!(ended.code, 76);
     assert!(ended.error_line().contains("was lost"));
+}
+
+fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
+    let (mut reader, errors) = full_pipe();
+    let mut command = stage.command(&["run", "--json", "--lease", "3s", "x", "--"]);
+    let mut run = command
+        .args(["sh", "-c", STUBBORN])
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    // The command keeps what we gave away; nobody else may have the pipe, or its end would not come.
+    drop(command);
+    let group = leader(stage);
+
+    remove(stage, "x");
+
+    wait_until_gone(group);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(76), "{text}");
+    assert!(text.contains("\"KILL\""), "{text}");
+}
+
+/// A pipe that takes nothing more until it is read.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(b"\n").is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
 }
 
 /// A server behind a proxy, so that it can fall silent and still be asked by the test.

@@ -260,7 +260,6 @@ impl Supervisor {
     }
 
     fn pass_on(&mut self, signal: Signal) {
-        tracing::info!(signal = %signals::name(signal.as_raw()), "passed on to the command");
         match signal {
             Signal::CONT => self.is_to_resume = true,
             Signal::TSTP => {
@@ -271,6 +270,7 @@ impl Supervisor {
                 let _ = self.group.signal(signal);
             }
         }
+        tracing::info!(signal = %signals::name(signal.as_raw()), "passed on to the command");
     }
 
     fn look_at_command(&mut self, report: &mut Report) {
