@@ -7,6 +7,9 @@
 use std::io::{IsTerminal, stderr};
 
 use ferrolock::{Holder, Remaining};
+use rustix::process::getpgrp;
+use rustix::stdio;
+use rustix::termios::tcgetpgrp;
 use serde_json::{Map, Value, json};
 
 use crate::clock;
@@ -102,7 +105,7 @@ impl Report {
 
     /// Shows who is waited for, on a line that goes away; only on a terminal.
     pub(crate) fn show_status(&mut self, holders: &[Holder]) {
-        if self.shows_status() {
+        if self.shows_status() && is_in_foreground() {
             let text = line::status(&self.name, holders, line::width());
             print(&format!("\r\x1b[K{text}"));
             self.has_status = true;
@@ -176,6 +179,12 @@ impl Report {
         }
         print(&format!("{}\n", Value::Object(object)));
     }
+}
+
+/// Whether the terminal shows us, and not what somebody else does meanwhile.
+fn is_in_foreground() -> bool {
+    // It may be the terminal of another session, which has no foreground of ours.
+    tcgetpgrp(stdio::stderr()).map_or(true, |group| group == getpgrp())
 }
 
 /// One line of ours, for people.

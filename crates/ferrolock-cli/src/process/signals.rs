@@ -63,9 +63,8 @@ impl Signals {
 
     /// A signal that we were started to ignore, as by `nohup`, stays ignored, here and in the command.
     fn listen(&mut self, signals: &[Signal]) -> io::Result<()> {
-        let ignored = ignored();
         for signal in signals {
-            if ignored >> (signal.as_raw() - 1) & 1 == 0 {
+            if !is_ignored(*signal) {
                 let kind = SignalKind::from_raw(signal.as_raw());
                 self.heard.push((*signal, unix::signal(kind)?));
             }
@@ -111,6 +110,11 @@ pub(crate) fn name(signal: i32) -> String {
         Ok(known) => known.as_str().trim_start_matches("SIG").to_owned(),
         Err(_) => signal.to_string(),
     }
+}
+
+/// Whether we were started to ignore it.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    ignored() >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// One bit per ignored signal, where the system tells; read once, before the first handler is set.

@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{LIMIT, eventually};
 
+const GONE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A `ferrolock` that was started; killed when dropped, and its command with it.
 pub(crate) struct Run {
     child: Child,
@@ -189,6 +191,16 @@ pub(crate) fn wait_until_gone(group: i32) {
     eventually(LIMIT, "the end of the group", || {
         living_in_group(group).is_empty()
     });
+}
+
+/// The same after `kill -9`: it is promised within a second, and a busy machine has ten times as much.
+#[track_caller]
+pub(crate) fn assert_gone_soon(group: i32) {
+    let since = std::time::Instant::now();
+    eventually(GONE_MAX, "the end of the group", || {
+        living_in_group(group).is_empty()
+    });
+    println!("nothing of the group was alive after {:?}", since.elapsed());
 }
 
 /// Whether a process has that text among its words.

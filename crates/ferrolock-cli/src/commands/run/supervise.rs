@@ -60,6 +60,8 @@ pub(super) struct Supervisor {
     /// Whether a stop of the command is ours to follow.
     is_stop_passed_on: bool,
     is_to_resume: bool,
+    /// How often the command has asked for a terminal that it cannot have.
+    hang_ups: u8,
     /// The shim was killed, and the system refuses another.
     is_alone: bool,
     end: Option<End>,
@@ -93,6 +95,7 @@ impl Supervisor {
             children,
             is_stop_passed_on: false,
             is_to_resume: false,
+            hang_ups: 0,
             is_alone: false,
             end: None,
         };
@@ -157,7 +160,11 @@ impl Supervisor {
 
     /// Takes back what the command was given; the shim has nobody to kill any more.
     pub(super) fn dismiss(mut self) -> Dismissed {
-        self.take_terminal();
+        let had_time = matches!(self.end, Some(End::Code(_))) && !self.judge.is_sentenced();
+        match &mut self.terminal {
+            Some(terminal) if !had_time => terminal.take_back_as_it_was(),
+            _ => self.take_terminal(),
+        }
         self.shim.dismiss(self.children)
     }
 
@@ -275,7 +282,7 @@ impl Supervisor {
 
     fn look_at_command(&mut self, report: &mut Report) {
         if let Ok(Some(signal)) = child::stop_of(self.pid()) {
-            self.follow_stop(signal);
+            self.follow_stop(signal, report);
         }
         if self.end.is_none() {
             self.end = child::end_of(self.pid()).unwrap_or(Some(End::Signal(9)));
@@ -291,7 +298,7 @@ impl Supervisor {
     }
 
     /// The command has stopped: by the terminal, which means us too, or by somebody who meant only it.
-    fn follow_stop(&mut self, signal: Signal) {
+    fn follow_stop(&mut self, signal: Signal, report: &mut Report) {
         let wants_terminal = signal == Signal::TTIN || signal == Signal::TTOU;
         let is_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
         if wants_terminal
@@ -308,13 +315,35 @@ impl Supervisor {
         }
         if is_under_job_control() {
             self.take_terminal();
+            // Whoever watches us sees why: a `ferrolock` around us may have the terminal to lend.
+            let is_told = wants_terminal && !signals::is_ignored(Signal::TTIN);
+            let stop = if is_told { Signal::TTIN } else { Signal::STOP };
             // We stand still inside this call, until somebody lets us go on.
-            let _ = kill_current_process_group(Signal::STOP);
+            let _ = kill_current_process_group(stop);
             self.is_to_resume = true;
+        } else if wants_terminal {
+            self.hang_up(report);
         } else if signal == Signal::TSTP {
             // Nobody could: then the system lets no process be stopped by its terminal.
             let _ = self.group.signal(Signal::CONT);
         }
+    }
+
+    /// The command waits for a terminal that it can never have, as a group that lost its shell: the system ends those by
+    /// HUP. One that asks again is not asked a third time.
+    fn hang_up(&mut self, report: &mut Report) {
+        let (signal, name) = match self.hang_ups {
+            0 => (Signal::HUP, "HUP"),
+            1 => (Signal::TERM, "TERM"),
+            _ => (Signal::KILL, "KILL"),
+        };
+        self.hang_ups = self.hang_ups.saturating_add(1);
+        let _ = self.group.signal(signal);
+        let _ = self.group.signal(Signal::CONT);
+        report.tell(&Event::Signalled {
+            signal: name,
+            reason: "the command wants the terminal, which is not ours to give",
+        });
     }
 
     /// After a stop: the judge has looked at the clock first, so a command whose lock is lost does not go on.
