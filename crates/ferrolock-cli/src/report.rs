@@ -112,6 +112,11 @@ impl Report {
         }
     }
 
+    /// Whether anybody is told who holds the lock.
+    pub(crate) fn tells_holders(&self) -> bool {
+        self.style != Style::Quiet
+    }
+
     /// Whether somebody sees the status.
     pub(crate) fn shows_status(&self) -> bool {
         self.style == Style::People && stderr().is_terminal()

@@ -6,6 +6,7 @@ mod terms;
 mod waiting;
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,9 +92,6 @@ pub(crate) struct RunArgs {
 
 /// The signal's number, everywhere.
 const KILL: i32 = 9;
-/// The library's own limit; told before the command runs, not after.
-const HOLD_AFTER_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLost {
@@ -199,10 +197,15 @@ impl Plan {
         let Some(word) = args.command.first() else {
             return Err(Failure::usage("no command is given; write it after --"));
         };
-        let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
-        if args.hold_after.is_some_and(|time| time > HOLD_AFTER_MAX) {
-            return Err(Failure::usage("--hold-after is longer than ten years"));
+        let times = [
+            ("--lease", Some(args.lease)),
+            ("--max-hold", args.max_hold),
+            ("--hold-after", args.hold_after),
+        ];
+        for (option, time) in times {
+            terms::check_max(option, time)?;
         }
+        let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
         let program = program::find(word, std::env::var_os("PATH"))?;
         let wait = match (args.does_try, args.wait) {
             (true, _) => Wait::Not,
@@ -264,7 +267,7 @@ impl Plan {
             .safety_margin(self.terms.margin)
             .connect()
             .await;
-        client.map_err(|error| self.address.explain(error.into()))
+        client.map_err(|error| self.address.explain(error))
     }
 
     fn lock(&self, client: &Client) -> Lock {
@@ -300,7 +303,10 @@ impl Plan {
             Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),
             Err(why) => {
                 let _ = guard.unlock().await;
-                return Err(system("cannot start the command", &why));
+                return Err(match why.kind() {
+                    ErrorKind::ArgumentListTooLong => supervise::refusal(&why),
+                    _ => system("cannot start the command", &why),
+                });
             }
         };
         let verdict = supervisor.until_the_end(&guard, report).await;

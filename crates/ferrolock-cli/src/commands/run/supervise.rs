@@ -396,10 +396,7 @@ impl Supervisor {
 
     fn verdict(&mut self, guard: &Guard) -> Verdict {
         if let Some(why) = self.gate.refusal() {
-            let code = gate::refusal_code(&why);
-            let message =
-                format!("the command cannot be executed: {why}; check its file and arguments");
-            return Verdict::NotRun(Failure::new(code, message));
+            return Verdict::NotRun(refusal(&why));
         }
         let end = match self.end {
             Some(end) if !self.judge.has_lost() && guard.is_held() => end,
@@ -407,6 +404,12 @@ impl Supervisor {
         };
         Verdict::Ended(end)
     }
+}
+
+/// Of a command that the system does not execute.
+pub(super) fn refusal(why: &io::Error) -> Failure {
+    let message = format!("the command cannot be executed: {why}; check its file and arguments");
+    Failure::new(gate::refusal_code(why), message)
 }
 
 /// The clock is read first: the deadline that follows from both is never too late.
