@@ -97,7 +97,7 @@ const KILL: i32 = 9;
 enum OnLost {
     /// It gets TERM, and after the grace KILL
     Term,
-    /// It gets KILL when it would get TERM
+    /// It gets KILL when it would get TERM; the end of --max-hold begins with TERM all the same
     Kill,
     /// It goes on; only the exit code tells
     Warn,

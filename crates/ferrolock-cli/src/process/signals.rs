@@ -86,12 +86,14 @@ impl Signals {
     }
 }
 
-/// Lets all those signals come that whoever started us has blocked. Before the first thread: others inherit the mask.
+/// Lets all those signals come that whoever started us has blocked, and the one by which we stop.
+///
+/// Before the first thread is started: the others inherit the mask.
 pub(crate) fn unblock() {
     let heard = ENDING.iter().chain(FORWARDED).map(|signal| signal.as_raw());
     let set: SigSet = heard
         .filter_map(|signal| NixSignal::try_from(signal).ok())
-        .chain([NixSignal::SIGCHLD])
+        .chain([NixSignal::SIGCHLD, NixSignal::SIGTTIN])
         .collect();
     let _ = set.thread_unblock();
 }

@@ -75,8 +75,8 @@ fn stop_and_go_are_passed_on_to_the_command(stage: &Stage) {
 }
 
 fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing(stage: &Stage) {
-    let holder = stage.script("x", "echo up > up; read _ < go");
     rustix_fifo(stage, "go");
+    let holder = stage.script("x", "echo up > up; read _ < go");
     stage.wait_for("up");
     for (signal, number) in [
         (Signal::INT, 2),

@@ -321,7 +321,7 @@ impl Supervisor {
             // We stand still inside this call, until somebody lets us go on.
             let _ = kill_current_process_group(stop);
             self.is_to_resume = true;
-        } else if wants_terminal {
+        } else if wants_terminal && self.terminal.is_some() {
             self.hang_up(report);
         } else if signal == Signal::TSTP {
             // Nobody could: then the system lets no process be stopped by its terminal.
