@@ -92,6 +92,7 @@ pub(crate) struct RunArgs {
 
 /// The signal's number, everywhere.
 const KILL: i32 = 9;
+
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLost {
