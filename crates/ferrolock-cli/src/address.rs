@@ -2,6 +2,8 @@
 
 use std::env::{self, VarError};
 
+use ferrolock::Error;
+
 use crate::exit::Failure;
 use crate::store;
 
@@ -48,10 +50,10 @@ impl Address {
     }
 
     /// What went wrong with it, and what to do.
-    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+    pub(crate) fn explain(&self, error: Error) -> Failure {
         match self {
-            Self::Given(_) => failure,
-            Self::Default(_) => store::remedy(failure),
+            Self::Given(_) => error.into(),
+            Self::Default(_) => store::explain(error),
         }
     }
 }

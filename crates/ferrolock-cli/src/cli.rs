@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -41,10 +41,15 @@ Examples:
 
 /// Reads the arguments and does what they say.
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return tell(&error),
+    let code = match Cli::try_parse() {
+        Ok(cli) => obey(cli),
+        Err(error) => tell(&error),
     };
+    report::flush();
+    code
+}
+
+fn obey(cli: Cli) -> ExitCode {
     log(cli.verbose);
     match cli.command {
         Command::Run(args) => run::cmd_run(args),
@@ -67,25 +72,41 @@ fn tell(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.to_string();
-    report::complain(&one_line(&text));
+    report::complain(&one_line(error));
     ExitCode::from(USAGE)
 }
 
 /// The paragraph that says what is wrong, and where to read on.
-fn one_line(text: &str) -> String {
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no subcommand is given; see 'ferrolock --help'".to_owned();
+    }
+    let text = error.to_string();
     let mistake = text.split("\n\n").next().unwrap_or_default();
     let mistake = mistake.trim_start_matches("error: ");
     let words: Vec<&str> = mistake.split_whitespace().collect();
-    if words.first() == Some(&"Runs") {
-        return "no subcommand is given; see 'ferrolock --help'".to_owned();
-    }
     let topic = if text.contains("ferrolock run") {
         " run"
     } else {
         ""
     };
-    format!("{}; see 'ferrolock{topic} --help'", words.join(" "))
+    let remedy = if is_command_without_dashes(error) {
+        ": write the command after --"
+    } else {
+        ""
+    };
+    format!("{}{remedy}; see 'ferrolock{topic} --help'", words.join(" "))
+}
+
+/// A word too many that is no option; only `run` has more to say after its own words.
+fn is_command_without_dashes(error: &clap::Error) -> bool {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word,
+        _ => return false,
+    };
+    error.kind() == ErrorKind::UnknownArgument
+        && !word.starts_with('-')
+        && error.to_string().contains("ferrolock run")
 }
 
 fn log(verbose: u8) {
@@ -97,7 +118,7 @@ fn log(verbose: u8) {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(report::Log)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
 }
@@ -141,13 +162,14 @@ mod tests {
                 ],
                 "--wait",
             ),
-            (vec!["ferrolock"], "--help"),
+            (vec!["ferrolock", "run", "x", "echo", "hi"], "after --;"),
+            (vec!["ferrolock"], "no subcommand"),
             (vec!["ferrolock", "ran"], "ran"),
         ];
         for (words, part) in cases {
             let error = Cli::try_parse_from(words).unwrap_err();
 
-            let line = one_line(&error.to_string());
+            let line = one_line(&error);
 
             assert!(!line.contains('\n') && line.contains(part), "{line}");
             assert!(line.contains("--help"), "{line}");

@@ -53,7 +53,6 @@ impl From<Error> for Failure {
         let failure = |code| Failure::new(code, error.to_string());
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::WouldDeadlock => failure(USAGE),
-            ErrorKind::TimedOut | ErrorKind::Cancelled => failure(BUSY),
             ErrorKind::Lost => failure(LOST),
             ErrorKind::Unreachable => {
                 failure(UNAVAILABLE).hint("try again later, or name another with --url")

@@ -27,6 +27,8 @@ use std::path::PathBuf;
 
 /// First word of the shim's arguments.
 pub(crate) const SHIM: &str = "__shim";
+/// What the shim is called in the list of processes: who ends everything called `ferrolock` must not end it too.
+pub(crate) const SHIM_NAME: &std::ffi::CStr = c"lease-shim";
 /// First word of the gate's arguments.
 pub(crate) const GATE: &str = "__gate";
 

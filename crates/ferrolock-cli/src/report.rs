@@ -4,17 +4,22 @@
     reason = "the one place that prints; the output belongs to the command"
 )]
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 
 use ferrolock::{Holder, Remaining};
+use rustix::process::getpgrp;
+use rustix::stdio;
+use rustix::termios::tcgetpgrp;
 use serde_json::{Map, Value, json};
 
 use crate::clock;
 use crate::exit::Failure;
 
 mod line;
+mod queue;
 
 pub(crate) use line::describe;
+pub(crate) use queue::{Log, flush};
 
 /// How much is said, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +105,16 @@ impl Report {
 
     /// Shows who is waited for, on a line that goes away; only on a terminal.
     pub(crate) fn show_status(&mut self, holders: &[Holder]) {
-        if self.shows_status() {
+        if self.shows_status() && is_in_foreground() {
             let text = line::status(&self.name, holders, line::width());
             print(&format!("\r\x1b[K{text}"));
             self.has_status = true;
         }
+    }
+
+    /// Whether anybody is told who holds the lock.
+    pub(crate) fn tells_holders(&self) -> bool {
+        self.style != Style::Quiet
     }
 
     /// Whether somebody sees the status.
@@ -176,6 +186,12 @@ impl Report {
     }
 }
 
+/// Whether the terminal shows us, and not what somebody else does meanwhile.
+fn is_in_foreground() -> bool {
+    // It may be the terminal of another session, which has no foreground of ours.
+    tcgetpgrp(stdio::stderr()).map_or(true, |group| group == getpgrp())
+}
+
 /// One line of ours, for people.
 pub(crate) fn complain(message: &str) {
     // Line breaks would make several of one.
@@ -185,9 +201,9 @@ pub(crate) fn complain(message: &str) {
     ));
 }
 
-/// In one write, so that lines of several processes do not mix. Nobody to tell is no reason to stop.
+/// In one write, so that lines of several processes do not mix.
 fn print(text: &str) {
-    let _ = stderr().write_all(text.as_bytes());
+    queue::write(text.as_bytes().to_vec());
 }
 
 fn values(holders: &[Holder]) -> Vec<Value> {

@@ -8,6 +8,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use ferrolock::Error;
 use nix::unistd::{Uid, User};
 
 use crate::exit::{Failure, UNAVAILABLE};
@@ -30,9 +31,15 @@ pub(crate) fn default_address() -> Result<String, Failure> {
     address_of(&store)
 }
 
-/// What to do about a store that does not open; the engine has said why.
-pub(crate) fn remedy(failure: Failure) -> Failure {
-    Failure::new(UNAVAILABLE, failure.message).hint(REMEDY)
+/// What to do about a store that does not open; the engine has said why. What is no fault of the store stays as it is.
+pub(crate) fn explain(error: Error) -> Failure {
+    let text = error.to_string();
+    let failure = Failure::from(error);
+    match failure.code {
+        // Its hint is about servers.
+        UNAVAILABLE => Failure::new(UNAVAILABLE, text).hint(REMEDY),
+        _ => failure,
+    }
 }
 
 /// The folder of the store of the user with that home.
@@ -79,6 +86,23 @@ fn address_of(store: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[tokio::test]
+    async fn only_what_is_a_fault_of_the_store_is_mended_by_another() {
+        let connect = |url: &str| ferrolock::Client::connect(url.to_owned());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let wrong = connect("gopher:x").await.unwrap_err();
+        let broken = connect(&format!("file:{}/store", file.path().display()));
+        let broken = broken.await.unwrap_err();
+
+        let (wrong, broken) = (explain(wrong), explain(broken));
+
+        assert_eq!(wrong.code, crate::exit::USAGE);
+        assert!(!wrong.message.contains("file:PATH"), "{wrong:?}");
+        assert_eq!(broken.code, UNAVAILABLE);
+        assert!(broken.message.ends_with(REMEDY), "{broken:?}");
+        assert!(!broken.message.contains("name another"), "{broken:?}");
+    }
 
     #[test]
     fn two_users_have_two_stores() {

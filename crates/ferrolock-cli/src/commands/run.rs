@@ -6,20 +6,23 @@ mod terms;
 mod waiting;
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ferrolock::{Client, Guard, Lock};
+use ferrolock::{Client, Guard, HoldState, Lock};
 
-use self::supervise::Supervisor;
+use self::supervise::{Start, Supervisor, Verdict};
 use self::terms::Terms;
 use self::waiting::{Obtained, Wait};
 use crate::address::Address;
 use crate::exit::{self, Failure};
+use crate::process::child::End;
 use crate::process::handles;
+use crate::process::shim::Fate;
 use crate::process::signals::{self, Signals};
 use crate::program;
 use crate::report::{Event, Report, Style};
@@ -87,25 +90,30 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-/// The library's own limit; told before the command runs, not after.
-const HOLD_AFTER_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// The signal's number, everywhere.
+const KILL: i32 = 9;
 
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnLost {
     /// It gets TERM, and after the grace KILL
     Term,
-    /// It gets KILL when it would get TERM
+    /// It gets KILL when it would get TERM; the end of --max-hold begins with TERM all the same
     Kill,
     /// It goes on; only the exit code tells
     Warn,
 }
 
 const MORE: &str = "\
-The command gets a process group of its own, the terminal, and every signal that ferrolock gets. When the lock \
-cannot be renewed, the command gets TERM the grace before the deadline, and its whole group KILL at the deadline, \
-which lies before the end of the lease. When the lock was removed or taken over, it gets TERM at once and KILL after \
-the grace. If ferrolock itself is killed or stopped, a second process of ours kills the group.
+The command gets a process group of its own, the terminal, and the signals that ferrolock gets: HUP, INT, QUIT, TERM, \
+USR1, USR2, ALRM, VTALRM, PROF, XCPU, XFSZ, IO, URG, PWR, STKFLT, WINCH, TSTP and CONT. What the keys of the terminal \
+send, as Ctrl-C does, goes to the command alone. Whatever else ends ferrolock ends the command.
+
+When the lock cannot be renewed, the command gets TERM the grace before the deadline (up to a quarter of the grace \
+later, if a last renewal is tried), and its whole group KILL at the deadline, which lies before the end of the lease. \
+When the lock was removed or taken over, it gets TERM at once and KILL after the grace. If ferrolock itself is killed, \
+a second process of ours, lease-shim, kills the group at once; if ferrolock is stopped, at the deadline, but not with \
+--on-lost warn.
 
 The lock is released when the command ends: what it leaves running in the background has no lock. What leaves the \
 group, as daemons do, is not followed.
@@ -129,6 +137,10 @@ Exit code:
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N came while ferrolock waited for the lock
+ferrolock ends with these codes itself, by no signal: a shell that looks for a death by Ctrl-C sees a plain 130.
+
+SIGPIPE ends the command as usual, also if ferrolock was started to ignore it. As the first process of a container, \
+ferrolock does not collect the processes that others leave: start the container with an init, as docker run --init does.
 
 Examples:
   ferrolock run nightly -- ./report.sh --all
@@ -142,6 +154,7 @@ Examples:
 
 /// Runs it and gives the exit code of the whole.
 pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
+    signals::unblock();
     let style = match (args.json, args.quiet) {
         (true, _) => Style::Json,
         (_, true) => Style::Quiet,
@@ -185,10 +198,15 @@ impl Plan {
         let Some(word) = args.command.first() else {
             return Err(Failure::usage("no command is given; write it after --"));
         };
-        let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
-        if args.hold_after.is_some_and(|time| time > HOLD_AFTER_MAX) {
-            return Err(Failure::usage("--hold-after is longer than ten years"));
+        let times = [
+            ("--lease", Some(args.lease)),
+            ("--max-hold", args.max_hold),
+            ("--hold-after", args.hold_after),
+        ];
+        for (option, time) in times {
+            terms::check_max(option, time)?;
         }
+        let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
         let program = program::find(word, std::env::var_os("PATH"))?;
         let wait = match (args.does_try, args.wait) {
             (true, _) => Wait::Not,
@@ -236,7 +254,9 @@ impl Plan {
                 report.tell(&Event::Busy { holders: &holders });
                 Ok(self.conflict_exit_code)
             }
-            Ok((client, Obtained::Granted(guard))) => self.run(&client, guard, report).await,
+            Ok((client, Obtained::Granted(guard))) => {
+                self.run(&client, guard, interrupts, report).await
+            }
         }
     }
 
@@ -248,7 +268,7 @@ impl Plan {
             .safety_margin(self.terms.margin)
             .connect()
             .await;
-        client.map_err(|error| self.address.explain(error.into()))
+        client.map_err(|error| self.address.explain(error))
     }
 
     fn lock(&self, client: &Client) -> Lock {
@@ -260,7 +280,13 @@ impl Plan {
     }
 
     /// What is left to do once the lock is ours.
-    async fn run(&self, client: &Client, guard: Guard, report: &mut Report) -> Result<u8, Failure> {
+    async fn run(
+        &self,
+        client: &Client,
+        guard: Guard,
+        signals: Signals,
+        report: &mut Report,
+    ) -> Result<u8, Failure> {
         let (owner, address) = (guard.owner_id().to_string(), self.address.shown());
         report.tell(&Event::Acquired {
             owner: &owner,
@@ -272,29 +298,63 @@ impl Plan {
             ("FERROLOCK_OWNER", owner),
             ("FERROLOCK_ADDRESS", address),
         ];
-        let started = Supervisor::start(self, client, &guard, environment, report).await;
+        let started = Supervisor::start(self, client, &guard, signals, environment, report).await;
         let mut supervisor = match started {
-            Ok(supervisor) => supervisor,
+            Ok(Start::Running(supervisor)) => supervisor,
+            Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),
             Err(why) => {
                 let _ = guard.unlock().await;
-                return Err(system("cannot start the command", &why));
+                return Err(match why.kind() {
+                    ErrorKind::ArgumentListTooLong => supervise::refusal(&why),
+                    _ => system("cannot start the command", &why),
+                });
             }
         };
         let verdict = supervisor.until_the_end(&guard, report).await;
-        let shim = supervisor.dismiss();
+        let mut shim = supervisor.dismiss();
+        let verdict = match verdict {
+            // It may have died by the shim's hand, and the shim be on its way out.
+            Verdict::Ended(End::Signal(KILL)) if shim.ended().await == Fate::HasKilled => {
+                report.tell(&Event::Signalled {
+                    signal: "KILL",
+                    reason: "its deadline was over before the next one was known",
+                });
+                Verdict::Lost
+            }
+            other => other,
+        };
         let code = self.release(guard, verdict, report).await;
         shim.ended().await;
         code
     }
 
+    /// The lock was lost between the grant and the command's first step.
+    fn not_started(&self, state: HoldState, report: &mut Report) -> u8 {
+        let reason = match state {
+            HoldState::Lost(reason) => reason.to_string(),
+            _ => "it was released".to_owned(),
+        };
+        let reason = format!("{reason}; the command was not started: try again");
+        report.tell(&Event::Lost { reason: &reason });
+        exit::LOST
+    }
+
     async fn release(
         &self,
         guard: Guard,
-        verdict: supervise::Verdict,
+        verdict: Verdict,
         report: &mut Report,
     ) -> Result<u8, Failure> {
-        use supervise::Verdict;
         let end = match verdict {
+            // A time that was over leaves the lock ours, to be free for others when we end.
+            Verdict::Lost if guard.state() == HoldState::Held => {
+                let limit = guard.remaining();
+                let released = tokio::time::timeout(limit, guard.unlock()).await;
+                if matches!(released, Ok(Ok(_))) {
+                    report.tell(&Event::Released { held_seconds: None });
+                }
+                return Ok(exit::LOST);
+            }
             // The drop sends a release all the same; nobody waits for a server that may be gone.
             Verdict::Lost => return Ok(exit::LOST),
             Verdict::NotRun(failure) => {

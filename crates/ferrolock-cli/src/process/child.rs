@@ -47,9 +47,9 @@ pub(crate) fn stop_of(child: Pid) -> io::Result<Option<Signal>> {
         .and_then(Signal::from_named_raw))
 }
 
-/// Takes an ended child from the system's table. False: it has not ended.
-pub(crate) fn reap(child: Pid) -> io::Result<bool> {
-    Ok(look(child, WaitIdOptions::EXITED)?.is_some())
+/// Takes an ended child from the system's table.
+pub(crate) fn reap(child: Pid) -> io::Result<()> {
+    look(child, WaitIdOptions::EXITED).map(drop)
 }
 
 fn look(child: Pid, change: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {

@@ -4,9 +4,9 @@
 //! socket's end says that `ferrolock` is gone, and then nothing is run.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -104,20 +104,37 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
         return ExitCode::from(NOT_EXECUTABLE);
     };
     handles::close_all_but(&handles::from_text(&inherited.to_string_lossy()));
+    end_with_parent();
     // A copy that the command will not inherit.
-    let Ok(socket) = rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) else {
-        return ExitCode::from(NOT_EXECUTABLE);
+    let socket = match rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) {
+        Ok(socket) => socket,
+        Err(why) => return refuse(stdio::stdin(), &why.into()),
     };
     match wait(&socket) {
         Ok(Some(input)) => {
             let why = become_command(input, &program, &name, words);
-            let code = why.raw_os_error().unwrap_or_default();
-            // If `ferrolock` is gone there is nobody to tell.
-            let _ = UnixStream::from(socket).write_all(&code.to_ne_bytes());
-            ExitCode::from(refusal_code(&why))
+            refuse(socket.as_fd(), &why)
         }
-        Ok(None) | Err(_) => ExitCode::from(NOT_EXECUTABLE),
+        Ok(None) => ExitCode::from(NOT_EXECUTABLE),
+        Err(why) => refuse(socket.as_fd(), &why),
     }
+}
+
+/// Tells `ferrolock` why there is no command; if it is gone there is nobody to tell.
+fn refuse(socket: BorrowedFd<'_>, why: &io::Error) -> ExitCode {
+    let code = why.raw_os_error().unwrap_or_default();
+    let _ = rio::write(socket, &code.to_ne_bytes());
+    ExitCode::from(refusal_code(why))
+}
+
+/// Has the system end this process, and the command it becomes, with `ferrolock`.
+///
+/// The shim does so too, and for the whole group: this is for the case that somebody ends both at once. It follows the
+/// thread that has started us, which is the main one and lasts as long as its process. A parent that is gone already
+/// shows at the socket.
+fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
 /// The standard input for the command; `None`: it shall not run.

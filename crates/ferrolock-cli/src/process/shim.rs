@@ -1,7 +1,9 @@
 //! The shim as `ferrolock` sees it.
 
+use std::ffi::OsStr;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,11 +13,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix;
 
+use super::child::{self, End};
 use super::orders::Order;
-use super::{SHIM, child, this_program};
+use super::watch::HAS_KILLED;
+use super::{SHIM, SHIM_NAME, this_program};
 
 /// How long its end is waited for; somebody may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
+
+/// What has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Alive,
+    /// It has done what it is there for: nothing of the group is left.
+    HasKilled,
+    /// Somebody has ended it, or it was dismissed.
+    Ended,
+}
 
 /// The second process of ours, which ends the command's group when this one cannot.
 #[derive(Debug)]
@@ -37,7 +51,7 @@ impl Shim {
             write(&pipe, *order)?;
         }
         let mut process = Command::new(this_program()?)
-            .arg0("ferrolock")
+            .arg0(OsStr::from_bytes(SHIM_NAME.to_bytes()))
             .arg(SHIM)
             .current_dir("/")
             .stdin(input)
@@ -71,9 +85,18 @@ impl Shim {
         write(&self.orders, order)
     }
 
-    /// Whether somebody has ended it.
-    pub(crate) fn has_ended(&self) -> bool {
-        !matches!(child::end_of(self.pid), Ok(None))
+    /// What has become of it until now.
+    pub(crate) fn fate(&self) -> Fate {
+        fate(self.pid)
+    }
+
+    /// Lets one go on that somebody has stopped. True: it was.
+    pub(crate) fn wake(&self) -> bool {
+        let is_stopped = matches!(child::stop_of(self.pid), Ok(Some(_)));
+        if is_stopped {
+            let _ = kill_process(self.pid, Signal::CONT);
+        }
+        is_stopped
     }
 
     /// Takes its charge away: from now on it kills nobody.
@@ -86,6 +109,14 @@ impl Shim {
             pid: self.pid,
             children,
         }
+    }
+}
+
+fn fate(shim: Pid) -> Fate {
+    match child::end_of(shim) {
+        Ok(None) => Fate::Alive,
+        Ok(Some(End::Code(HAS_KILLED))) => Fate::HasKilled,
+        Ok(Some(_)) | Err(_) => Fate::Ended,
     }
 }
 
@@ -103,12 +134,15 @@ pub(crate) struct Dismissed {
 
 impl Dismissed {
     /// Waits for its end, so that nothing of ours is left behind us.
-    pub(crate) async fn ended(mut self) {
+    pub(crate) async fn ended(&mut self) -> Fate {
         let looks = async {
-            while let Ok(false) = child::reap(self.pid) {
+            while fate(self.pid) == Fate::Alive {
                 self.children.recv().await;
             }
         };
         let _ = tokio::time::timeout(END_MAX, looks).await;
+        let fate = fate(self.pid);
+        let _ = child::reap(self.pid);
+        fate
     }
 }

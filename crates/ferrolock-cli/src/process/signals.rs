@@ -11,15 +11,24 @@ use tokio::signal::unix::{self, SignalKind};
 /// End a `ferrolock` that has not started its command.
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// Are the command's while it runs.
-const FORWARDED: [Signal; 10] = [
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::TERM,
+/// Are the command's while it runs, besides those.
+///
+/// Not among them: what tells of a mistake of our own (as SEGV), and what no safe interface of the system has a name for
+/// (the real-time signals). Those end us, and the shim ends the command.
+const FORWARDED: &[Signal] = &[
     Signal::USR1,
     Signal::USR2,
     Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::XCPU,
+    Signal::XFSZ,
+    Signal::IO,
+    Signal::URG,
+    #[cfg(target_os = "linux")]
+    Signal::POWER,
+    #[cfg(target_os = "linux")]
+    Signal::STKFLT,
     Signal::WINCH,
     Signal::TSTP,
     Signal::CONT,
@@ -34,12 +43,17 @@ pub(crate) struct Signals {
 impl Signals {
     /// Those that end a wait.
     pub(crate) fn ending() -> io::Result<Self> {
-        Self::listen(&ENDING)
+        let mut signals = Self { heard: Vec::new() };
+        signals.listen(&ENDING)?;
+        Ok(signals)
     }
 
-    /// Those that are passed on to the command.
-    pub(crate) fn forwarded() -> io::Result<Self> {
-        Self::listen(&FORWARDED)
+    /// Those that are passed on to the command; with them what has come since the wait was over.
+    ///
+    /// The ones that ended the wait go on being heard by the same ears: new ones would not know what came before them.
+    pub(crate) fn and_forwarded(mut self) -> io::Result<Self> {
+        self.listen(FORWARDED)?;
+        Ok(self)
     }
 
     /// A child has ended, stopped or gone on.
@@ -48,16 +62,14 @@ impl Signals {
     }
 
     /// A signal that we were started to ignore, as by `nohup`, stays ignored, here and in the command.
-    fn listen(signals: &[Signal]) -> io::Result<Self> {
-        let ignored = ignored();
-        let mut heard = Vec::with_capacity(signals.len());
+    fn listen(&mut self, signals: &[Signal]) -> io::Result<()> {
         for signal in signals {
-            if ignored >> (signal.as_raw() - 1) & 1 == 0 {
+            if !is_ignored(*signal) {
                 let kind = SignalKind::from_raw(signal.as_raw());
-                heard.push((*signal, unix::signal(kind)?));
+                self.heard.push((*signal, unix::signal(kind)?));
             }
         }
-        Ok(Self { heard })
+        Ok(())
     }
 
     /// The next one. Cancel safe.
@@ -72,6 +84,18 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Lets all those signals come that whoever started us has blocked, and the one by which we stop.
+///
+/// Before the first thread is started: the others inherit the mask.
+pub(crate) fn unblock() {
+    let heard = ENDING.iter().chain(FORWARDED).map(|signal| signal.as_raw());
+    let set: SigSet = heard
+        .filter_map(|signal| NixSignal::try_from(signal).ok())
+        .chain([NixSignal::SIGCHLD, NixSignal::SIGTTIN])
+        .collect();
+    let _ = set.thread_unblock();
 }
 
 /// Lets this process use the terminal's controls from the background: without it, taking the terminal back stops us.
@@ -90,6 +114,11 @@ pub(crate) fn name(signal: i32) -> String {
     }
 }
 
+/// Whether we were started to ignore it.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    ignored() >> (signal.as_raw() - 1) & 1 == 1
+}
+
 /// One bit per ignored signal, where the system tells; read once, before the first handler is set.
 fn ignored() -> u64 {
     static IGNORED: OnceLock<u64> = OnceLock::new();
@@ -104,6 +133,19 @@ fn ignored() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A signal between the end of the wait and the start of the command was nobody's.
+    #[tokio::test]
+    async fn what_comes_before_the_command_is_passed_on_to_it() {
+        let signals = Signals::ending().unwrap();
+        let mut other = Signals::ending().unwrap();
+        nix::sys::signal::raise(NixSignal::SIGHUP).unwrap();
+        assert_eq!(other.next().await, Signal::HUP);
+
+        let mut signals = signals.and_forwarded().unwrap();
+
+        assert_eq!(signals.next().await, Signal::HUP);
+    }
 
     #[test]
     fn signals_are_named_as_kill_does() {

@@ -4,7 +4,9 @@ use std::fs::{File, OpenOptions};
 
 use rustix::process::{Pid, getpgrp};
 use rustix::stdio;
-use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
+use rustix::termios::{
+    OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp,
+};
 
 use super::group::Group;
 use super::{procfs, signals};
@@ -14,6 +16,8 @@ use super::{procfs, signals};
 pub(crate) struct Terminal {
     handle: File,
     lent_to: Option<Group>,
+    /// As they were when the command got it first.
+    modes: Option<Termios>,
 }
 
 impl Terminal {
@@ -29,6 +33,7 @@ impl Terminal {
         Some(Self {
             handle,
             lent_to: None,
+            modes: None,
         })
     }
 
@@ -43,7 +48,8 @@ impl Terminal {
 
     /// Whether the command has it.
     pub(crate) fn is_lent(&self) -> bool {
-        self.lent_to.is_some()
+        self.lent_to
+            .is_some_and(|group| self.foreground() == Some(group.id()))
     }
 
     /// Gives it to the command's group, if we are in its foreground. True: the group has it.
@@ -51,17 +57,29 @@ impl Terminal {
         if self.foreground() != Some(getpgrp()) {
             return false;
         }
+        if self.modes.is_none() {
+            self.modes = tcgetattr(&self.handle).ok();
+        }
         let is_lent = tcsetpgrp(&self.handle, group.id()).is_ok();
         self.lent_to = is_lent.then_some(group);
         is_lent
     }
 
-    /// Takes it back from the command, if the command still has it.
-    pub(crate) fn take_back(&mut self) {
-        if let Some(group) = self.lent_to.take()
-            && self.foreground() == Some(group.id())
+    /// Takes it back from the command, if the command still has it, or gave it to somebody who is gone. True: it is ours.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let (Some(group), Some(foreground)) = (self.lent_to.take(), self.foreground()) else {
+            return false;
+        };
+        let is_left = foreground == group.id() || procfs::has_living(foreground) == Some(false);
+        is_left && tcsetpgrp(&self.handle, getpgrp()).is_ok()
+    }
+
+    /// The same from a command that had no time to leave the terminal as it was.
+    pub(crate) fn take_back_as_it_was(&mut self) {
+        if self.take_back()
+            && let Some(modes) = &self.modes
         {
-            let _ = tcsetpgrp(&self.handle, getpgrp());
+            let _ = tcsetattr(&self.handle, OptionalActions::Now, modes);
         }
     }
 

@@ -15,13 +15,16 @@ use rustix::process::{Signal, setsid};
 use rustix::stdio;
 
 use super::group::Group;
-use super::handles;
 use super::orders::Order;
+use super::{SHIM_NAME, handles};
 use crate::clock::Moment;
 
 /// Between two looks at a group that was killed.
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
+
+/// Its exit code after it has killed the group; zero says that there was no need to.
+pub(crate) const HAS_KILLED: u8 = 9;
 
 /// Everything the shim does.
 pub(crate) fn run() -> ExitCode {
@@ -31,15 +34,17 @@ pub(crate) fn run() -> ExitCode {
     // Somebody may wait for the end of what we were passed on by chance.
     handles::close_all_but(&[]);
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_name(c"ferrolock-shim");
+    let _ = rustix::thread::set_name(SHIM_NAME);
     // If nobody is there to hear it, there is all the more to do.
     let _ = write(stdio::stdout(), b"r");
     let mut watch = Watch::default();
     match watch.wait() {
-        Outcome::Done => {}
-        Outcome::Kill => watch.kill(),
+        Outcome::Done => ExitCode::SUCCESS,
+        Outcome::Kill => {
+            watch.kill();
+            ExitCode::from(HAS_KILLED)
+        }
     }
-    ExitCode::SUCCESS
 }
 
 enum Outcome {

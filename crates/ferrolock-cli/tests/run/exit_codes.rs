@@ -13,6 +13,7 @@ stories!(
     the_code_for_a_busy_lock_can_be_chosen,
     a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126,
     a_command_that_the_system_refuses_leaves_the_lock_free,
+    a_command_with_more_words_than_the_system_takes_is_126,
     what_makes_no_sense_is_64,
     a_nested_run_of_the_same_name_is_64_at_once,
     a_nested_run_is_64_through_any_number_of_levels,
@@ -119,8 +120,40 @@ fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
     assert!(stage.is_free("x"));
 }
 
+/// What we may just be given, the command may not: it gets a few words of ours with it.
+fn a_command_with_more_words_than_the_system_takes_is_126(stage: &Stage) {
+    let command = |length: usize| {
+        let mut command = stage.command(&["run", "--lease", "1h", "x", "--", "true"]);
+        let part = 100_000;
+        command.args(vec!["x".repeat(part); length / part]);
+        command.arg("x".repeat(length % part));
+        command
+    };
+    let (mut fits, mut too_long) = (0_usize, 64_000_000);
+    while too_long - fits > 1 {
+        let length = fits.midpoint(too_long);
+        let started = command(length).stderr(std::process::Stdio::null()).spawn();
+        match started {
+            Ok(mut child) => {
+                child.wait().unwrap();
+                fits = length;
+            }
+            Err(_) => too_long = length,
+        }
+    }
+
+    let ended = Run::start(&mut command(fits)).end();
+
+    assert_eq!(ended.code, 126, "{}", ended.errors);
+    assert!(ended.error_line().contains("cannot be executed"));
+    assert!(stage.is_free("x"));
+}
+
 fn what_makes_no_sense_is_64(stage: &Stage) {
-    let cases: [&[&str]; 13] = [
+    let cases: [&[&str]; 16] = [
+        &["--lease", "11years", "x", "--", "true"],
+        &["--max-hold", "11years", "x", "--", "true"],
+        &["x", "echo", "hi"],
         &["--hold-after", "11years", "x", "--", "true"],
         &["x"],
         &["--", "true"],

@@ -1,9 +1,12 @@
 //! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::{LIMIT, eventually};
 
-use crate::run::{is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone};
+use crate::losing::last_expiry;
+use crate::run::{
+    assert_gone_soon, is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone,
+};
 use crate::stage::Stage;
 
 stories!(
@@ -11,7 +14,11 @@ stories!(
     after_kill_9_the_next_one_gets_the_lock,
     kill_9_at_any_moment_leaves_nothing,
     a_stopped_ferrolock_does_not_keep_its_command,
+    a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
+    a_shim_that_was_stopped_goes_on,
+    whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
+    the_command_itself_ends_also_if_both_are_killed,
     what_the_command_leaves_in_the_background_goes_on,
 );
 
@@ -35,7 +42,7 @@ fn kill_9_leaves_neither_child_nor_grandchild(stage: &Stage) {
 
     run.kill();
 
-    wait_until_gone(group);
+    assert_gone_soon(group);
     eventually(LIMIT, "the end of the shim", || !is_alive(shim));
 }
 
@@ -58,6 +65,31 @@ fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
     );
 }
 
+/// In a folder the lock is the shim's as well: as long as it has not killed the group, nobody is served.
+#[test]
+fn nobody_is_served_while_the_shim_has_not_ended_the_group() {
+    let stage = Stage::file();
+    let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(&stage);
+    let shim = run.shim();
+    // Stopped, it cannot let its shim go on.
+    run.signal(Signal::STOP);
+    kill_process(shim, Signal::STOP).unwrap();
+    eventually(LIMIT, "a stopped shim", || is_stopped(shim.as_raw_pid()));
+
+    run.kill();
+
+    for _ in 0..3 {
+        assert!(!stage.is_free("x"));
+    }
+    let left = living_in_group(group);
+    assert!(!left.is_empty(), "the children go on until the shim does");
+    kill_process(shim, Signal::CONT).unwrap();
+    let next = stage.run(&["x", "--", "echo", "next"]);
+    assert_eq!(next.output, "next\n");
+    assert!(living_in_group(group).is_empty());
+}
+
 fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
     // The folder's name in its words makes it known among all processes, before and behind the gate.
     let mark = stage.folder().display().to_string();
@@ -78,15 +110,79 @@ fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
 }
 
 fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
-    let run = stage.start(&["--lease", "1s", "x", "--", "sh", "-c", FAMILY]);
+    let script = format!("(while :; do date +%s%N >> pulse; sleep 0.01; done) & {FAMILY}");
+    let run = stage.start(&["--lease", "3s", "x", "--", "sh", "-c", &script]);
     let group = leader(stage);
+    stage.wait_for("pulse");
 
     run.signal(Signal::STOP);
+    // No renewal moves it any more. A store cannot be asked: we may have stopped its writer.
+    let lease_ends = stage.server().map(last_expiry);
 
     wait_until_gone(group);
     assert!(is_stopped(run.pid().as_raw_pid()));
+    let last_sign: u64 = stage
+        .read("pulse")
+        .lines()
+        .rev()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    if let Some(end) = lease_ends {
+        assert!(last_sign < end, "{last_sign} {end}");
+    }
     run.signal(Signal::CONT);
     assert_eq!(run.end().code, 76);
+}
+
+/// Stopped after the grant and before the command's first step, `ferrolock` goes on when its lease is long over: with
+/// `--on-lost warn` nobody would end the command that it starts then. On a server only: a process that is stopped inside
+/// a change of a store stops the others there.
+#[test]
+fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
+    let Some(stage) = Stage::redis() else { return };
+    let runs: Vec<_> = (0..30)
+        .map(|moment: u64| {
+            let name = format!("x{moment}");
+            let script = format!("echo ran > {name}");
+            let words = ["--json", "--lease", "1s", "--on-lost", "warn", &name];
+            let run = stage.start(&[&words[..], &["--", "sh", "-c", &script]].concat());
+            // Neither an event nor a time that is checked: each one is stopped at another point of its start.
+            std::thread::sleep(std::time::Duration::from_micros(moment * 500));
+            run.signal(Signal::STOP);
+            (name, run)
+        })
+        .collect();
+    for (name, _) in &runs {
+        assert_eq!(stage.run(&[name, "--", "true"]).code, 0);
+    }
+
+    for (name, run) in runs {
+        let is_between = run.errors().contains("\"acquired\"") && stage.read(&name).is_empty();
+        run.signal(Signal::CONT);
+        let ended = run.end();
+        if is_between {
+            assert_eq!(ended.code, 76, "{ended:?}");
+            assert_eq!(stage.read(&name), "", "{ended:?}");
+            assert!(ended.errors.contains("\"lost\""), "{ended:?}");
+        }
+    }
+}
+
+/// The shim was told a deadline and has kept it, whatever `ferrolock` has come to know since.
+fn a_command_that_the_shim_has_killed_has_lost_its_lock(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    let group = leader(stage);
+    let orders = format!("/proc/{}/fd/0", run.shim().as_raw_pid());
+
+    std::fs::write(orders, "deadline 1\n").unwrap();
+
+    let ended = run.end();
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.error_line().contains("KILL"), "{ended:?}");
+    assert!(living_in_group(group).is_empty());
+    assert!(stage.is_free("x"));
 }
 
 fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
@@ -100,6 +196,44 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
     run.kill();
 
     wait_until_gone(group);
+}
+
+fn a_shim_that_was_stopped_goes_on(stage: &Stage) {
+    let run = stage.start(&["--json", "--lease", "60s", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    kill_process(run.shim(), Signal::STOP).unwrap();
+    run.wait_for_error("\"warning\"");
+
+    run.kill();
+
+    wait_until_gone(group);
+}
+
+/// As `pkill` and `pkill -f` look for it.
+fn whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    leader(stage);
+
+    let shim = format!("/proc/{}", run.shim().as_raw_pid());
+
+    for name in ["comm", "cmdline"] {
+        let text = std::fs::read_to_string(format!("{shim}/{name}")).unwrap();
+        assert!(text.starts_with("lease-shim"), "{text}");
+        assert!(!text.contains("ferrolock"), "{text}");
+    }
+}
+
+fn the_command_itself_ends_also_if_both_are_killed(stage: &Stage) {
+    let run = stage.script("x", FAMILY);
+    let group = leader(stage);
+    // Stopped, it cannot start another shim.
+    run.signal(Signal::STOP);
+    kill(run.shim());
+
+    run.kill();
+
+    eventually(LIMIT, "the end of the command", || !is_alive(group));
+    let _ = kill_process_group(Pid::from_raw(group).unwrap(), Signal::KILL);
 }
 
 fn kill(pid: Pid) {

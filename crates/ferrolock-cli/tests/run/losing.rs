@@ -1,10 +1,12 @@
 //! A command whose lock is lost is ended in time.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use testkit::{Kind, LIMIT, Proxy, Server, eventually};
 
-use crate::run::{Run, living_in_group, wait_until_gone};
+use crate::run::{Run, assert_term_before_kill, living_in_group, wait_until_gone};
 use crate::stage::Stage;
 
 stories!(
@@ -14,6 +16,7 @@ stories!(
     kill_comes_at_once_if_asked_for,
     a_warning_leaves_the_command_alone,
     a_loss_that_is_seen_at_the_end_counts_too,
+    an_error_output_that_nobody_reads_delays_nothing,
 );
 
 /// Writes when it got TERM, and its pulse, in nanoseconds; goes on.
@@ -64,11 +67,7 @@ fn after_the_grace_comes_kill_for_the_whole_group(stage: &Stage) {
     let ended = run.end();
     assert_eq!(ended.code, 76);
     assert!(living_in_group(group).is_empty());
-    let (term, kill) = (
-        ended.errors.find("\"TERM\"").unwrap(),
-        ended.errors.find("\"KILL\"").unwrap(),
-    );
-    assert!(term < kill, "{ended:?}");
+    assert_term_before_kill(&ended);
     assert_eq!(stage.read("term").lines().count(), 1);
 }
 
@@ -139,7 +138,8 @@ fn a_warning_leaves_the_command_alone(stage: &Stage) {
     assert_eq!((other.code, ended.code), (0, 76));
     assert_eq!(ended.output, "done\n");
     assert_eq!(stage.read("term"), "");
-    ended.error_line();
+    let line = ended.error_line();
+    assert_eq!(line.matches("lost").count(), 1, "{line}");
 }
 
 fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
@@ -156,26 +156,73 @@ fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
     assert!(ended.error_line().contains("was lost"));
 }
 
-/// A server behind a proxy, so that it can fall silent and still be asked by the test.
-fn with_a_server_that_falls_silent(lease: Duration) {
-    if !Kind::Redis.is_here() {
-        return;
+fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
+    let (mut reader, errors) = full_pipe();
+    let mut command = stage.command(&["run", "--json", "--lease", "3s", "x", "--"]);
+    let mut run = command
+        .args(["sh", "-c", STUBBORN])
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    // The command keeps what we gave away; nobody else may have the pipe, or its end would not come.
+    drop(command);
+    let group = leader(stage);
+
+    remove(stage, "x");
+
+    wait_until_gone(group);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(76), "{text}");
+    assert!(text.contains("\"KILL\""), "{text}");
+}
+
+/// A pipe that takes nothing more until it is read.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(b"\n").is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
+/// A run on a server behind a proxy, so that the server can fall silent and still be asked by the test.
+struct Silent {
+    stage: Stage,
+    run: Run,
+    group: i32,
+    /// In nanoseconds of the time of day; the server is silent, so nothing moves it.
+    lease_ends: u64,
+    _proxy: Proxy,
+    _server: Server,
+}
+
+impl Silent {
+    fn start(lease: Duration, on_lost: &str, script: &str) -> Option<Self> {
+        if !Kind::Redis.is_here() {
+            return None;
+        }
+        let server = Server::start(Kind::Redis);
+        let proxy = Proxy::start(server.address());
+        let stage = Stage::on(proxy.url(), None);
+        let lease = format!("{}s", lease.as_secs());
+        let words = ["--json", "--lease", &lease, "--on-lost", on_lost, "x"];
+        let run = stage.start(&[&words[..], &["--", "sh", "-c", script]].concat());
+        let group = leader(&stage);
+        proxy.hold_requests(true);
+        Some(Self {
+            lease_ends: last_expiry(&server),
+            stage,
+            run,
+            group,
+            _proxy: proxy,
+            _server: server,
+        })
     }
-    let server = Server::start(Kind::Redis);
-    let proxy = Proxy::start(server.address());
-    let stage = Stage::on(proxy.url(), None);
-    let lease_text = format!("{}s", lease.as_secs());
-    let mut command = stage.command(&["run", "--json", "--lease", &lease_text, "x", "--"]);
-    let run = Run::start(command.args(["sh", "-c", STUBBORN]));
-    let group = leader(&stage);
 
-    proxy.hold_requests(true);
-    let lease_ends = last_expiry(&server);
-
-    let ended = run.end();
-    assert_eq!(ended.code, 76);
-    assert!(living_in_group(group).is_empty());
-    let last = |name| {
+    /// When the last whole line was written there.
+    fn last(stage: &Stage, name: &str) -> u64 {
         stage
             .read(name)
             .lines()
@@ -183,34 +230,78 @@ fn with_a_server_that_falls_silent(lease: Duration) {
             .nth(1)
             .map(first_time)
             .unwrap()
+    }
+}
+
+fn with_a_server_that_falls_silent(lease: Duration) {
+    let Some(silent) = Silent::start(lease, "term", STUBBORN) else {
+        return;
     };
-    let (term, pulse, child) = (
-        last_time_or(&stage.read("term"), 0),
-        last("pulse"),
-        last("child"),
+    let (stage, lease_ends) = (&silent.stage, silent.lease_ends);
+
+    let ended = silent.run.end();
+
+    assert_eq!(ended.code, 76);
+    assert!(living_in_group(silent.group).is_empty());
+    let (pulse, child) = (Silent::last(stage, "pulse"), Silent::last(stage, "child"));
+    let (term, kill) = (
+        time_of(&ended.errors, "TERM").unwrap(),
+        time_of(&ended.errors, "KILL").unwrap(),
     );
-    let sent = |signal| time_of(&ended.errors, signal);
-    let before_end = |time: u64| i128::from(lease_ends) - i128::from(time);
+    let before_end = |time: u64| (i128::from(lease_ends) - i128::from(time)) / 1_000_000;
     println!(
         "lease {lease:?}: before its end TERM was sent {} ms, KILL {} ms, the last sign of the command came {} ms, of its child {} ms",
-        before_end(sent("TERM")) / 1_000_000,
-        before_end(sent("KILL")) / 1_000_000,
-        before_end(pulse) / 1_000_000,
-        before_end(child) / 1_000_000,
+        before_end(term),
+        before_end(kill),
+        before_end(pulse),
+        before_end(child),
     );
     let lease_ns = u64::try_from(lease.as_nanos()).unwrap();
     assert!(
-        sent("TERM") > lease_ends - lease_ns,
+        term > lease_ends - lease_ns,
         "not before there was a reason"
     );
-    assert!(sent("TERM") < sent("KILL") && sent("TERM") < lease_ends);
-    // When they heard of it is theirs to tell: a machine may leave a shell no time between the two.
-    assert!(term < lease_ends && pulse < lease_ends && child < lease_ends);
+    assert!(term < kill && kill < lease_ends);
+    assert!(pulse < lease_ends && child < lease_ends);
+    // When it heard of TERM is the command's to tell: a machine may leave a shell no time between the two.
+    if let Some(heard) = stage.read("term").lines().last() {
+        assert!(first_time(heard) < lease_ends);
+    }
     assert!(ended.errors.contains("could not be renewed"), "{ended:?}");
 }
 
-/// When that signal was sent, in nanoseconds of the time of day.
-fn time_of(events: &str, signal: &str) -> u64 {
+#[test]
+fn with_a_silent_server_kill_comes_before_the_lease_ends_if_asked_for() {
+    let Some(silent) = Silent::start(Duration::from_secs(3), "kill", STUBBORN) else {
+        return;
+    };
+
+    let ended = silent.run.end();
+
+    assert_eq!(ended.code, 76);
+    assert_eq!(time_of(&ended.errors, "TERM"), None, "{ended:?}");
+    assert!(time_of(&ended.errors, "KILL").unwrap() < silent.lease_ends);
+    assert!(Silent::last(&silent.stage, "pulse") < silent.lease_ends);
+    assert!(living_in_group(silent.group).is_empty());
+}
+
+#[test]
+fn with_a_silent_server_a_warning_leaves_the_command_alone() {
+    let script = "echo $$ > leader; until [ -e go ]; do sleep 0.02; done; echo done";
+    let Some(silent) = Silent::start(Duration::from_secs(1), "warn", script) else {
+        return;
+    };
+    silent.run.wait_for_error("\"lost\"");
+
+    std::fs::write(silent.stage.path("go"), "").unwrap();
+
+    let ended = silent.run.end();
+    assert_eq!((ended.code, ended.output.as_str()), (76, "done\n"));
+    assert!(!ended.errors.contains("\"signalled\""), "{ended:?}");
+}
+
+/// When that signal was sent, in nanoseconds of the time of day; `None`: it was not.
+fn time_of(events: &str, signal: &str) -> Option<u64> {
     // What the shell says of its dead children is no event.
     let mut events = events
         .lines()
@@ -218,16 +309,12 @@ fn time_of(events: &str, signal: &str) -> u64 {
     let event = events.find(|event: &serde_json::Value| {
         event["event"] == "signalled" && event["signal"] == signal
     });
-    let time = Duration::from_secs_f64(event.unwrap()["time"].as_f64().unwrap());
-    u64::try_from(time.as_nanos()).unwrap()
-}
-
-fn last_time_or(text: &str, otherwise: u64) -> u64 {
-    text.lines().last().map_or(otherwise, first_time)
+    let time = Duration::from_secs_f64(event?["time"].as_f64().unwrap());
+    Some(u64::try_from(time.as_nanos()).unwrap())
 }
 
 /// When the server ends the lease, in nanoseconds of the time of day, once no renewal can move it any more.
-fn last_expiry(server: &Server) -> u64 {
+pub(crate) fn last_expiry(server: &Server) -> u64 {
     let mut seen = 0;
     let mut since = std::time::Instant::now();
     eventually(LIMIT, "a time that stays", || {
@@ -266,10 +353,7 @@ fn a_server_that_is_stopped_ends_the_command() {
     let ended = run.end();
     assert_eq!(ended.code, 76);
     assert!(living_in_group(group).is_empty());
-    assert!(
-        ended.errors.find("\"TERM\"") < ended.errors.find("\"KILL\""),
-        "{ended:?}"
-    );
+    assert_term_before_kill(&ended);
     stage.server().unwrap().cont_signal();
 }
 

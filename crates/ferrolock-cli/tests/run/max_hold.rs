@@ -1,11 +1,12 @@
 //! `--max-hold`: the longest time a command may run.
 
-use crate::run::living_in_group;
+use crate::run::{assert_term_before_kill, living_in_group};
 use crate::stage::Stage;
 
 stories!(
     a_command_gets_term_the_grace_before_its_time_is_over,
     a_command_that_goes_on_gets_kill,
+    term_comes_first_also_where_a_loss_means_kill,
     a_command_that_is_quicker_notices_nothing,
 );
 
@@ -13,6 +14,7 @@ fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
     let script = "trap 'echo term > term; exit 0' TERM; while :; do sleep 0.02; done";
 
     let ended = stage.run(&[
+        "--json",
         "--max-hold",
         "4s",
         "--grace",
@@ -26,15 +28,22 @@ fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
 
     assert_eq!(ended.code, 76);
     assert_eq!(stage.read("term"), "term\n");
-    let line = ended.error_line();
-    assert!(
-        line.contains("--max-hold") && line.contains("TERM"),
-        "{line}"
-    );
+    assert!(ended.errors.contains("--max-hold"), "{ended:?}");
+    assert!(ended.errors.contains("\"signal\":\"TERM\""), "{ended:?}");
+    // The lock was still ours, and is given back for certain.
+    assert!(ended.errors.contains("\"released\""), "{ended:?}");
     assert!(stage.is_free("x"));
 }
 
 fn a_command_that_goes_on_gets_kill(stage: &Stage) {
+    goes_on_too_long(stage, "term");
+}
+
+fn term_comes_first_also_where_a_loss_means_kill(stage: &Stage) {
+    goes_on_too_long(stage, "kill");
+}
+
+fn goes_on_too_long(stage: &Stage, on_lost: &str) {
     // Renewed meanwhile: the limit is longer than the lease.
     let script = "trap '' TERM; sleep 1000 & echo $$ > leader; wait; sleep 1000";
     let run = stage.start(&[
@@ -43,6 +52,8 @@ fn a_command_that_goes_on_gets_kill(stage: &Stage) {
         "1s",
         "--max-hold",
         "2s",
+        "--on-lost",
+        on_lost,
         "x",
         "--",
         "sh",
@@ -54,10 +65,7 @@ fn a_command_that_goes_on_gets_kill(stage: &Stage) {
     let ended = run.end();
 
     assert_eq!(ended.code, 76);
-    assert!(
-        ended.errors.find("\"TERM\"") < ended.errors.find("\"KILL\""),
-        "{ended:?}"
-    );
+    assert_term_before_kill(&ended);
     assert!(ended.errors.contains("--max-hold"), "{ended:?}");
     assert!(living_in_group(group).is_empty());
 }

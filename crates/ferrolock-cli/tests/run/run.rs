@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{LIMIT, eventually};
 
+const GONE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A `ferrolock` that was started; killed when dropped, and its command with it.
 pub(crate) struct Run {
     child: Child,
@@ -60,6 +62,11 @@ impl Run {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("not waited for yet");
+    }
+
+    /// What it has written to its error output so far.
+    pub(crate) fn errors(&self) -> String {
+        self.errors.text()
     }
 
     /// Waits until it has written `text` to its error output.
@@ -149,6 +156,16 @@ impl Stream {
     }
 }
 
+/// Of a run with `--json` whose command went on after TERM.
+#[track_caller]
+pub(crate) fn assert_term_before_kill(ended: &Ended) {
+    let sent = |signal| ended.errors.find(&format!("\"signal\":\"{signal}\""));
+    match (sent("TERM"), sent("KILL")) {
+        (Some(term), Some(kill)) => assert!(term < kill, "{ended:?}"),
+        _ => panic!("not both: {ended:?}"),
+    }
+}
+
 /// Whether that process runs or is stopped.
 pub(crate) fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|words| !matches!(words[0].as_str(), "Z" | "X"))
@@ -174,6 +191,16 @@ pub(crate) fn wait_until_gone(group: i32) {
     eventually(LIMIT, "the end of the group", || {
         living_in_group(group).is_empty()
     });
+}
+
+/// The same after `kill -9`: it is promised within a second, and a busy machine has ten times as much.
+#[track_caller]
+pub(crate) fn assert_gone_soon(group: i32) {
+    let since = std::time::Instant::now();
+    eventually(GONE_MAX, "the end of the group", || {
+        living_in_group(group).is_empty()
+    });
+    println!("nothing of the group was alive after {:?}", since.elapsed());
 }
 
 /// Whether a process has that text among its words.

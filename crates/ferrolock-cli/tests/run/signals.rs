@@ -8,27 +8,39 @@ use crate::stage::Stage;
 
 stories!(
     every_signal_is_passed_on_to_the_command,
+    stop_and_go_are_passed_on_to_the_command,
     a_signal_while_waiting_ends_the_wait_and_leaves_nothing,
     a_signal_that_is_ignored_from_outside_stays_ignored,
+    a_signal_that_is_blocked_from_outside_is_passed_on,
     signals_do_not_end_the_shim,
 );
 
-/// With their numbers: what a command that dies of it makes of our exit code.
-const ALL: [(Signal, &str, i32); 8] = [
-    (Signal::HUP, "HUP", 1),
-    (Signal::INT, "INT", 2),
-    (Signal::QUIT, "QUIT", 3),
-    (Signal::USR1, "USR1", 10),
-    (Signal::USR2, "USR2", 12),
-    (Signal::ALARM, "ALRM", 14),
-    (Signal::TERM, "TERM", 15),
-    (Signal::WINCH, "WINCH", 28),
+/// Says that this process shall become `ferrolock` with all signals blocked, and what its words are.
+const BLOCKED: &str = "FERROLOCK_TEST_BLOCKED";
+
+const ALL: [Signal; 15] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::TERM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::XCPU,
+    Signal::XFSZ,
+    Signal::IO,
+    Signal::URG,
+    Signal::POWER,
+    Signal::WINCH,
 ];
 
 fn every_signal_is_passed_on_to_the_command(stage: &Stage) {
     let traps: String = ALL
         .iter()
-        .map(|(_, name, _)| format!("trap 'echo {name} >> heard' {name}; "))
+        .map(|signal| signal.as_raw())
+        .map(|number| format!("trap 'echo :{number}: >> heard' {number}; "))
         .collect();
     let run = stage.script(
         "x",
@@ -36,18 +48,35 @@ fn every_signal_is_passed_on_to_the_command(stage: &Stage) {
     );
     stage.wait_for("up");
 
-    for (signal, name, _) in ALL {
+    for signal in ALL {
         run.signal(signal);
 
-        let line = format!("{name}\n");
-        eventually(LIMIT, name, || stage.read("heard").ends_with(&line));
+        let line = format!(":{}:\n", signal.as_raw());
+        eventually(LIMIT, &line, || stage.read("heard").ends_with(&line));
     }
     assert_eq!(stage.read("heard").lines().count(), ALL.len());
 }
 
+fn stop_and_go_are_passed_on_to_the_command(stage: &Stage) {
+    // It waits without a child, which would be stopped and not go on.
+    rustix_fifo(stage, "never");
+    let run = stage.script(
+        "x",
+        "trap 'echo TSTP >> heard' TSTP; trap 'echo CONT >> heard' CONT; echo up > up; \
+         while :; do read _ <> never; done",
+    );
+    stage.wait_for("up");
+
+    for (signal, line) in [(Signal::TSTP, "TSTP\n"), (Signal::CONT, "CONT\n")] {
+        run.signal(signal);
+
+        eventually(LIMIT, line, || stage.read("heard").ends_with(line));
+    }
+}
+
 fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing(stage: &Stage) {
-    let holder = stage.script("x", "echo up > up; read _ < go");
     rustix_fifo(stage, "go");
+    let holder = stage.script("x", "echo up > up; read _ < go");
     stage.wait_for("up");
     for (signal, number) in [
         (Signal::INT, 2),
@@ -97,6 +126,45 @@ fn a_signal_that_is_ignored_from_outside_stays_ignored(stage: &Stage) {
     assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ended:?}");
 }
 
+fn a_signal_that_is_blocked_from_outside_is_passed_on(stage: &Stage) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["signals::blocked", "--exact", "--nocapture"])
+        .env(
+            BLOCKED,
+            "trap 'exit 5' USR1; echo up > up; while :; do sleep 0.02; done",
+        )
+        .env("FERROLOCK_URL", stage.url())
+        .current_dir(stage.folder());
+    let run = Run::start(&mut command);
+    stage.wait_for("up");
+
+    run.signal(Signal::USR1);
+
+    assert_eq!(run.end().code, 5);
+}
+
+/// Not a test: the process that becomes a `ferrolock` which hears nothing at first.
+#[test]
+fn blocked() {
+    let Ok(script) = std::env::var(BLOCKED) else {
+        return;
+    };
+    nix::sys::signal::SigSet::all().thread_block().unwrap();
+    let words = [
+        env!("CARGO_BIN_EXE_ferrolock"),
+        "run",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let words = words.map(|word| std::ffi::CString::new(word).unwrap());
+    let why = nix::unistd::execv(&words[0], &words).unwrap_err();
+    panic!("cannot become ferrolock: {why}");
+}
+
 fn signals_do_not_end_the_shim(stage: &Stage) {
     let run = stage.script(
         "x",
@@ -105,7 +173,7 @@ fn signals_do_not_end_the_shim(stage: &Stage) {
     stage.wait_for("up");
     let shim = run.shim();
 
-    for (signal, ..) in ALL {
+    for signal in ALL {
         rustix::process::kill_process(shim, signal).unwrap();
     }
 

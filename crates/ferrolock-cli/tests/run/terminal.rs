@@ -14,6 +14,12 @@ stories!(
     a_background_job_gets_the_terminal_with_fg,
     a_pipe_keeps_the_terminal_for_its_other_end,
     a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks,
+    a_job_goes_on_in_the_background_with_bg,
+    ctrl_z_stops_a_run_inside_a_run_and_fg_goes_on,
+    a_run_inside_a_run_gets_the_terminal_when_it_asks,
+    a_command_that_can_never_have_the_terminal_is_ended,
+    a_command_that_was_killed_leaves_the_terminal_as_it_was,
+    a_wait_in_the_background_shows_nothing,
 );
 
 const CTRL_C: &str = "\x03";
@@ -152,5 +158,105 @@ fn a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks(stage: &Stage)
     terminal.type_in("k\n");
 
     terminal.wait_for("key:k");
+    close(terminal, shell);
+}
+
+fn a_job_goes_on_in_the_background_with_bg(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+    // It reads from a file: in the background the terminal is not its own.
+    terminal.type_in(
+        "mkfifo never; ferrolock run --lease 60s x -- sh -c 'echo u\"\"p; read line <> never; echo read:$line'\n",
+    );
+    terminal.wait_for("up\r\n");
+    terminal.type_in(CTRL_Z);
+    terminal.wait_for("Stopped");
+    terminal.wait_for(PROMPT);
+
+    terminal.type_in("bg\n");
+    terminal.wait_for(PROMPT);
+    terminal.type_in("echo hello > never; wait; echo wai\"\"ted\n");
+
+    terminal.wait_for("read:hello");
+    terminal.wait_for("waited");
+    assert!(stage.is_free("x"));
+    close(terminal, shell);
+}
+
+fn ctrl_z_stops_a_run_inside_a_run_and_fg_goes_on(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+    terminal.type_in(
+        "ferrolock run --lease 60s x -- ferrolock run --lease 60s y -- sh -c 'echo u\"\"p; read line; echo read:$line'\n",
+    );
+    terminal.wait_for("up\r\n");
+    for _ in 0..2 {
+        terminal.type_in(CTRL_Z);
+        terminal.wait_for("Stopped");
+        terminal.wait_for(PROMPT);
+        assert!(!stage.is_free("x") && !stage.is_free("y"));
+        terminal.type_in("fg\n");
+        terminal.wait_for("ferrolock run");
+    }
+
+    terminal.type_in("hello\n");
+
+    terminal.wait_for("read:hello");
+    terminal.wait_for(PROMPT);
+    close(terminal, shell);
+}
+
+fn a_run_inside_a_run_gets_the_terminal_when_it_asks(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+    // With a pipe as input neither gets it before.
+    terminal.type_in(
+        "echo text | ferrolock run x -- ferrolock run y -- sh -c 'read line; echo piped:$line; read key < /dev/tty; echo key:$key'\n",
+    );
+    terminal.wait_for("piped:text");
+
+    terminal.type_in("k\n");
+
+    terminal.wait_for("key:k");
+    terminal.wait_for(PROMPT);
+    close(terminal, shell);
+}
+
+/// Its shell is gone, so nobody could ever bring it to the foreground.
+fn a_command_that_can_never_have_the_terminal_is_ended(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+
+    terminal.type_in(
+        "mkfifo go; (sh -c 'ferrolock run x -- sh -c \"read go < go; read line < /dev/tty\" 2> errors; echo $? > code' &)\n",
+    );
+    terminal.wait_for(PROMPT);
+    std::fs::write(stage.path("go"), "\n").unwrap();
+
+    assert_eq!(stage.wait_for("code"), "129\n");
+    assert!(stage.read("errors").contains("terminal"));
+    close(terminal, shell);
+}
+
+fn a_command_that_was_killed_leaves_the_terminal_as_it_was(stage: &Stage) {
+    let (mut terminal, shell) = open(stage);
+
+    terminal.type_in(
+        "ferrolock run x -- sh -c 'stty -echo; kill -9 $$'; stty -a | grep -q -e '-echo ' && echo mo\"\"des:lost || echo mo\"\"des:kept\n",
+    );
+
+    terminal.wait_for("modes:kept");
+    close(terminal, shell);
+}
+
+fn a_wait_in_the_background_shows_nothing(stage: &Stage) {
+    let _holder = stage.script("x", "echo up > up; sleep 1000");
+    stage.wait_for("up");
+    let (mut terminal, shell) = open(stage);
+    terminal.type_in("ferrolock -v run --wait 2s x -- true &\n");
+    terminal.wait_for("connecting");
+
+    // The shell waits for it, so the terminal is the shell's all the time.
+    terminal.type_in("wait; echo o\"\"ver\n");
+
+    terminal.wait_for("is busy");
+    terminal.wait_for("over");
+    assert!(!terminal.text().contains("waiting for"));
     close(terminal, shell);
 }

@@ -5,7 +5,7 @@
 //! | not renewed, the grace before the deadline | TERM, KILL at the deadline | KILL | nothing yet |
 //! | the deadline is over | KILL | KILL | said |
 //! | removed or taken over | TERM, KILL after the grace | KILL | said |
-//! | the grace before the end of `--max-hold` | TERM, KILL at its end | KILL | as `term` |
+//! | the grace before the end of `--max-hold` | TERM, KILL at its end | as `term` | as `term` |
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ pub(super) enum Step {
     Nothing,
     /// Try a renewal by hand: the process may have been stopped, and the watchdog is about to catch up.
     Renew,
-    Warn(Why),
+    Warn(LostReason),
     Term(Why),
     Kill(Why),
 }
@@ -158,7 +158,7 @@ impl Judge {
             }
             HoldState::Lost(reason) if self.terms.on_lost == OnLost::Warn => {
                 self.has_warned = true;
-                Step::Warn(Why::Lost(reason))
+                Step::Warn(reason)
             }
             // The lease may be over already.
             HoldState::Lost(LostReason::Expired) => {
@@ -201,7 +201,9 @@ impl Judge {
     }
 
     fn sentence(&mut self, why: Why, now: Moment, kill_at: Moment) -> Step {
-        let is_mercy = kill_at > now && (self.terms.on_lost != OnLost::Kill);
+        // Only a loss is what `--on-lost` is about: a limit that was set is not one.
+        let is_merciful = why == Why::MaxHold || self.terms.on_lost != OnLost::Kill;
+        let is_mercy = kill_at > now && is_merciful;
         self.sentence = Some(Sentence {
             why,
             kill_at: if is_mercy { kill_at } else { now },

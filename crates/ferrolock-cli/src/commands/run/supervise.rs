@@ -15,7 +15,7 @@ use crate::process::child::{self, End};
 use crate::process::gate::{self, Gate};
 use crate::process::group::Group;
 use crate::process::orders::Order;
-use crate::process::shim::{Dismissed, Shim};
+use crate::process::shim::{Dismissed, Fate, Shim};
 use crate::process::signals::{self, Signals};
 use crate::process::terminal::{Terminal, is_under_job_control};
 use crate::report::{Event, Report};
@@ -26,6 +26,14 @@ const SHIM_STARTS_MAX: usize = 3;
 const GROUP_LOOK: Duration = Duration::from_millis(10);
 /// Deadlines that differ by less are the same, read twice.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
+
+/// What came of starting the command.
+#[derive(Debug)]
+pub(super) enum Start {
+    Running(Box<Supervisor>),
+    /// The lock was lost before the command's first step: there is none.
+    TooLate(HoldState),
+}
 
 /// How a run ended.
 #[derive(Debug)]
@@ -52,6 +60,10 @@ pub(super) struct Supervisor {
     /// Whether a stop of the command is ours to follow.
     is_stop_passed_on: bool,
     is_to_resume: bool,
+    /// How often the command has asked for a terminal that it cannot have.
+    hang_ups: u8,
+    /// The shim was killed, and the system refuses another.
+    is_alone: bool,
     end: Option<End>,
 }
 
@@ -61,12 +73,13 @@ impl Supervisor {
         plan: &Plan,
         client: &Client,
         guard: &Guard,
+        signals: Signals,
         environment: [(&'static str, String); 4],
         report: &mut Report,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Start> {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
-        let (signals, children) = (Signals::forwarded()?, Signals::of_children()?);
+        let (signals, children) = (signals.and_forwarded()?, Signals::of_children()?);
         let shim = Shim::start(client.lifeline(), &[])?;
         let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
         let shim = ready(shim, client).await?;
@@ -82,22 +95,35 @@ impl Supervisor {
             children,
             is_stop_passed_on: false,
             is_to_resume: false,
+            hang_ups: 0,
+            is_alone: false,
             end: None,
         };
-        supervisor.open_gate(guard)?;
+        supervisor.prepare(guard)?;
+        // We may have stood still since the grant, for longer than the lease. Nothing lies between this look and the
+        // gate; what is not opened ends with its socket.
+        if !guard.is_held() {
+            supervisor.take_terminal();
+            return Ok(Start::TooLate(guard.state()));
+        }
+        supervisor.open_gate()?;
         let pid = supervisor.pid().as_raw_pid();
         report.tell(&Event::Started { pid });
         tracing::info!(pid, program = %plan.program.display(), "started");
-        Ok(supervisor)
+        Ok(Start::Running(Box::new(supervisor)))
     }
 
     /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
-    fn open_gate(&mut self, guard: &Guard) -> io::Result<()> {
+    fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
         self.shim.tell(Order::Group(self.group))?;
         self.shim.tell(self.order(view(guard)))?;
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.group);
         }
+        Ok(())
+    }
+
+    fn open_gate(&mut self) -> io::Result<()> {
         let opened = self.gate.open();
         if opened.is_err() {
             self.take_terminal();
@@ -134,7 +160,11 @@ impl Supervisor {
 
     /// Takes back what the command was given; the shim has nobody to kill any more.
     pub(super) fn dismiss(mut self) -> Dismissed {
-        self.take_terminal();
+        let had_time = matches!(self.end, Some(End::Code(_))) && !self.judge.is_sentenced();
+        match &mut self.terminal {
+            Some(terminal) if !had_time => terminal.take_back_as_it_was(),
+            _ => self.take_terminal(),
+        }
         self.shim.dismiss(self.children)
     }
 
@@ -149,9 +179,9 @@ impl Supervisor {
                 // Its outcome shows in the guard.
                 tokio::spawn(guard.renew(self.judge.lease()));
             }
-            Step::Warn(why) => {
+            Step::Warn(reason) => {
                 report.tell(&Event::Lost {
-                    reason: &why.to_string(),
+                    reason: &reason.to_string(),
                 });
             }
             Step::Term(why) => {
@@ -185,12 +215,20 @@ impl Supervisor {
     }
 
     fn inform_shim(&mut self, view: View, guard: &Guard, report: &mut Report) {
-        if self.shim.has_ended() {
-            // It ends by itself only when it has killed the group.
-            if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
-                self.replace_shim(view, report);
+        match self.shim.fate() {
+            Fate::Alive if self.shim.wake() => {
+                let message = "the process that ends the command with us was stopped: it goes on";
+                report.tell(&Event::Warning { message });
             }
-            return;
+            Fate::Alive => {}
+            // The command is dead then, and the verdict says why.
+            Fate::HasKilled => return,
+            Fate::Ended => {
+                if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
+                    self.replace_shim(view, report);
+                }
+                return;
+            }
         }
         let order = self.order(view);
         let is_known = match (self.told, order) {
@@ -206,21 +244,29 @@ impl Supervisor {
     }
 
     fn replace_shim(&mut self, view: View, report: &mut Report) {
-        let message = "the process that ends the command with us was killed: starting another";
-        report.tell(&Event::Warning { message });
         let order = self.order(view);
         let orders = [Order::Group(self.group), order];
-        match Shim::start(self.client.lifeline(), &orders) {
+        let message = match Shim::start(self.client.lifeline(), &orders) {
             Ok(shim) => {
                 self.shim = shim;
                 self.told = Some(order);
+                self.is_alone = false;
+                "the process that ends the command with us was killed: another is started"
+                    .to_owned()
             }
-            Err(why) => tracing::warn!(%why, "no other could be started"),
-        }
+            // It is tried again at every look, and told once.
+            Err(_) if self.is_alone => return,
+            Err(why) => {
+                self.is_alone = true;
+                format!(
+                    "the process that ends the command with us was killed, and no other can be started: {why}"
+                )
+            }
+        };
+        report.tell(&Event::Warning { message: &message });
     }
 
     fn pass_on(&mut self, signal: Signal) {
-        tracing::info!(signal = %signals::name(signal.as_raw()), "passed on to the command");
         match signal {
             Signal::CONT => self.is_to_resume = true,
             Signal::TSTP => {
@@ -231,11 +277,12 @@ impl Supervisor {
                 let _ = self.group.signal(signal);
             }
         }
+        tracing::info!(signal = %signals::name(signal.as_raw()), "passed on to the command");
     }
 
     fn look_at_command(&mut self, report: &mut Report) {
         if let Ok(Some(signal)) = child::stop_of(self.pid()) {
-            self.follow_stop(signal);
+            self.follow_stop(signal, report);
         }
         if self.end.is_none() {
             self.end = child::end_of(self.pid()).unwrap_or(Some(End::Signal(9)));
@@ -251,7 +298,7 @@ impl Supervisor {
     }
 
     /// The command has stopped: by the terminal, which means us too, or by somebody who meant only it.
-    fn follow_stop(&mut self, signal: Signal) {
+    fn follow_stop(&mut self, signal: Signal, report: &mut Report) {
         let wants_terminal = signal == Signal::TTIN || signal == Signal::TTOU;
         let is_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
         if wants_terminal
@@ -268,13 +315,35 @@ impl Supervisor {
         }
         if is_under_job_control() {
             self.take_terminal();
+            // Whoever watches us sees why: a `ferrolock` around us may have the terminal to lend.
+            let is_told = wants_terminal && !signals::is_ignored(Signal::TTIN);
+            let stop = if is_told { Signal::TTIN } else { Signal::STOP };
             // We stand still inside this call, until somebody lets us go on.
-            let _ = kill_current_process_group(Signal::STOP);
+            let _ = kill_current_process_group(stop);
             self.is_to_resume = true;
+        } else if wants_terminal && self.terminal.is_some() {
+            self.hang_up(report);
         } else if signal == Signal::TSTP {
             // Nobody could: then the system lets no process be stopped by its terminal.
             let _ = self.group.signal(Signal::CONT);
         }
+    }
+
+    /// The command waits for a terminal that it can never have, as a group that lost its shell: the system ends those by
+    /// HUP. One that asks again is not asked a third time.
+    fn hang_up(&mut self, report: &mut Report) {
+        let (signal, name) = match self.hang_ups {
+            0 => (Signal::HUP, "HUP"),
+            1 => (Signal::TERM, "TERM"),
+            _ => (Signal::KILL, "KILL"),
+        };
+        self.hang_ups = self.hang_ups.saturating_add(1);
+        let _ = self.group.signal(signal);
+        let _ = self.group.signal(Signal::CONT);
+        report.tell(&Event::Signalled {
+            signal: name,
+            reason: "the command wants the terminal, which is not ours to give",
+        });
     }
 
     /// After a stop: the judge has looked at the clock first, so a command whose lock is lost does not go on.
@@ -327,10 +396,7 @@ impl Supervisor {
 
     fn verdict(&mut self, guard: &Guard) -> Verdict {
         if let Some(why) = self.gate.refusal() {
-            let code = gate::refusal_code(&why);
-            let message =
-                format!("the command cannot be executed: {why}; check its file and arguments");
-            return Verdict::NotRun(Failure::new(code, message));
+            return Verdict::NotRun(refusal(&why));
         }
         let end = match self.end {
             Some(end) if !self.judge.has_lost() && guard.is_held() => end,
@@ -338,6 +404,12 @@ impl Supervisor {
         };
         Verdict::Ended(end)
     }
+}
+
+/// Of a command that the system does not execute.
+pub(super) fn refusal(why: &io::Error) -> Failure {
+    let message = format!("the command cannot be executed: {why}; check its file and arguments");
+    Failure::new(gate::refusal_code(why), message)
 }
 
 /// The clock is read first: the deadline that follows from both is never too late.

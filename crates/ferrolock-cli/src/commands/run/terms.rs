@@ -9,6 +9,19 @@ use crate::exit::Failure;
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const GRACE_MAX_BY_DEFAULT: Duration = Duration::from_secs(10);
 
+/// The library's own limit; told before anything is asked of a server, and before the command runs.
+const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Whether the time given with that option is one that can be asked for.
+pub(super) fn check_max(option: &str, time: Option<Duration>) -> Result<(), Failure> {
+    match time {
+        Some(time) if time > TIME_MAX => Err(Failure::usage(format!(
+            "{option} is longer than ten years: give less"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The times of a run.
 ///
 /// ```text

@@ -47,7 +47,8 @@ pub(super) async fn obtain(
     report.clear_status();
     Ok(match granted? {
         Some(guard) => Obtained::Granted(guard),
-        None => Obtained::Busy(holders(lock).await),
+        None if report.tells_holders() => Obtained::Busy(holders(lock).await),
+        None => Obtained::Busy(Vec::new()),
     })
 }
 
@@ -61,6 +62,9 @@ async fn acquire(lock: &Lock, wait: Wait) -> Result<Option<Guard>> {
 
 /// Tells programs once, and people on a terminal every second.
 async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infallible {
+    if !report.tells_holders() {
+        return std::future::pending().await;
+    }
     tokio::time::sleep(PATIENCE).await;
     let seen = holders(lock).await;
     report.tell(&Event::Waiting { holders: &seen });

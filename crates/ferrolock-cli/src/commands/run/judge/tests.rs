@@ -144,7 +144,7 @@ fn a_warning_is_given_once_and_nobody_is_killed_by_time() {
     assert_eq!(court.judge.shim_deadline(view), None);
     assert_eq!(
         court.lose(27, LostReason::Expired),
-        Step::Warn(Why::Lost(LostReason::Expired))
+        Step::Warn(LostReason::Expired)
     );
     assert_eq!(court.lose(28, LostReason::Expired), Step::Nothing);
     assert!(court.judge.has_lost() && !court.judge.is_sentenced());
@@ -152,7 +152,7 @@ fn a_warning_is_given_once_and_nobody_is_killed_by_time() {
 
 #[test]
 fn the_longest_hold_ends_with_term_and_kill_whatever_a_loss_would_do() {
-    for on_lost in [OnLost::Term, OnLost::Warn] {
+    for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
         let mut court = Court::of(on_lost, Some(60));
 
         assert_eq!(court.look(49, HoldState::Held, 60), Step::Nothing);
