@@ -33,7 +33,10 @@ impl Address {
             }
         };
         match given {
-            Some(url) => Ok(Self::Given(url)),
+            Some(url) if url.starts_with("memory:") => Err(Failure::usage(
+                "a lock in memory: is this process's own and keeps nobody out: give --url file:PATH, or a server's address",
+            )),
+            Some(url) => Ok(Self::Given(whole(url))),
             None => store::default_address().map(Self::Default),
         }
     }
@@ -55,6 +58,21 @@ impl Address {
             Self::Given(_) => error.into(),
             Self::Default(_) => store::explain(error),
         }
+    }
+}
+
+/// A relative path means something else to a command that goes elsewhere.
+fn whole(url: String) -> String {
+    let relative = url
+        .strip_prefix("file:")
+        .filter(|path| !path.is_empty() && !path.starts_with(['/', '~', '?']));
+    let here = relative.and_then(|_| env::current_dir().ok());
+    match (relative, here.as_deref().and_then(|here| here.to_str())) {
+        (Some(path), Some(here)) => {
+            let here = here.replace('%', "%25").replace('?', "%3F");
+            format!("file:{here}/{path}")
+        }
+        _ => url,
     }
 }
 
@@ -82,6 +100,26 @@ fn without_credentials(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_relative_store_is_the_same_from_everywhere() {
+        let here = env::current_dir().unwrap();
+
+        let told = whole("file:locks/a%3Fb?filesystem=any".to_owned());
+
+        let wanted = format!("file:{}/locks/a%3Fb?filesystem=any", here.display());
+        assert_eq!(told, wanted);
+        for url in ["file:/a", "file:", "file:///a", "redis://h", "unix:a"] {
+            assert_eq!(whole(url.to_owned()), url);
+        }
+    }
+
+    #[test]
+    fn a_lock_in_memory_is_refused() {
+        let told = Address::choose(Some("memory:x".to_owned())).unwrap_err();
+
+        assert_eq!(told.code, crate::exit::USAGE);
+    }
 
     #[test]
     fn no_credentials_are_shown() {

@@ -57,8 +57,9 @@ impl From<Error> for Failure {
             ErrorKind::Unreachable => {
                 failure(UNAVAILABLE).hint("try again later, or name another with --url")
             }
-            ErrorKind::Refused => failure(UNAVAILABLE)
-                .hint("check the address, the user's rights and the server's state"),
+            ErrorKind::Refused => {
+                failure(UNAVAILABLE).hint("check the address and the user's rights")
+            }
             _ => failure(UNAVAILABLE),
         }
     }

@@ -133,7 +133,7 @@ impl Report {
         let name = &self.name;
         match event {
             Event::Busy { holders } => complain(&format!(
-                "lock {name:?} is busy: {}; try later, or wait with --wait",
+                "lock {name:?} is busy: {}; try later, or wait longer",
                 describe(holders)
             )),
             Event::Lost { reason } => complain(&format!("lock {name:?} was lost: {reason}")),

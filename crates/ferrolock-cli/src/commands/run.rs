@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ferrolock::{Client, Guard, HoldState, Lock};
+use ferrolock::{Client, Guard, HoldState, Lock, LockName};
 
 use self::supervise::{Start, Supervisor, Verdict};
 use self::terms::Terms;
@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     lease: Duration,
 
-    /// The longest time the command may run: TERM, then KILL, and exit code 76
+    /// The longest time the command may run: TERM the grace before its end, KILL at its end, and exit code 76
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_hold: Option<Duration>,
 
@@ -69,7 +69,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnLost::Term)]
     on_lost: OnLost,
 
-    /// The time between TERM and KILL [default: 10s, or a third of the lease if that is shorter]
+    /// The time between TERM and KILL [default: 10s, or a third of the lease or half of --max-hold if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     grace: Option<Duration>,
 
@@ -198,6 +198,12 @@ impl Plan {
         let Some(word) = args.command.first() else {
             return Err(Failure::usage("no command is given; write it after --"));
         };
+        if let Err(why) = LockName::new(&args.name) {
+            return Err(Failure::usage(why.to_string()));
+        }
+        if args.max_hold.is_some_and(|limit| limit.is_zero()) {
+            return Err(Failure::usage("a --max-hold of zero leaves no time to run"));
+        }
         let times = [
             ("--lease", Some(args.lease)),
             ("--max-hold", args.max_hold),

@@ -226,7 +226,7 @@ impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotRenewed => f.write_str("it could not be renewed, its deadline is near"),
-            Self::MaxHold => f.write_str("the time of --max-hold is over"),
+            Self::MaxHold => f.write_str("the time of --max-hold ends"),
             Self::Lost(reason) => write!(f, "it was lost: {reason}"),
         }
     }

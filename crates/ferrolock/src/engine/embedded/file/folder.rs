@@ -74,6 +74,9 @@ impl Folder {
     /// Where the store of that place is, made if there is none, and which it is.
     pub(super) fn find(place: &Place) -> Result<(PathBuf, Inode, File), Failure> {
         let path = made(&place.path)?;
+        if is_something_else(&path) {
+            return Err(foreign(&path));
+        }
         check_owner(&path)?;
         if !place.on_any_file_system {
             check_file_system(&path)?;
@@ -294,6 +297,14 @@ fn store_file(path: &Path) -> Result<File, Failure> {
     }
 }
 
+/// Asked first of all: nobody shall be told to change the rights of a directory that is no store.
+fn is_something_else(path: &Path) -> bool {
+    let is_empty = fs::read_dir(path).map_or(true, |mut inside| inside.next().is_none());
+    let store = fs::symlink_metadata(path.join(STORE));
+    // Somebody may have begun it between the two looks.
+    !is_empty && store.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// An empty file `store` in a directory with other things in it is none of ours.
 fn check_nothing_else(path: &Path) -> Result<(), Failure> {
     let inside = fs::read_dir(path).map_err(|error| trouble(path, &error))?;
@@ -332,7 +343,12 @@ fn header(mut store: &File, here: &World, path: &Path) -> Result<Header, Mismatc
         .rewind()
         .and_then(|()| store.take(LENGTH_MAX).read_to_end(&mut text));
     read.map_err(|error| Mismatch::Refused(trouble(path, &error)))?;
-    Header::read(&String::from_utf8_lossy(&text), here)
+    Header::read(&String::from_utf8_lossy(&text), here).map_err(|mismatch| match mismatch {
+        Mismatch::Refused(Failure::Refused { code, message }) => {
+            Mismatch::Refused(refused(&code, format!("{}: {message}", path.display())))
+        }
+        other => other,
+    })
 }
 
 /// Removes what a store consists of, and nothing else.
