@@ -393,7 +393,8 @@ impl Tenure {
     pub(crate) fn is_enterable(&self) -> bool {
         let state = unpoisoned(&self.state);
         let now = self.core.now();
-        let inside = state.members.iter().any(|hold| hold.is_good(now)) || state.count.is_awaited();
+        let is_inside = |hold: &Arc<Hold>| hold.is_good(now) || hold.is_leaving(now);
+        let inside = state.members.iter().any(is_inside) || state.count.is_awaited();
         state.count.phase() == Phase::Live && inside
     }
 

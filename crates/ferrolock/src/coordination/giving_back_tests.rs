@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Core;
+use super::{Core, unpoisoned};
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
@@ -193,4 +193,22 @@ async fn an_unlock_that_is_refused_again_and_again_says_so() {
         tokio::time::sleep(s(10)).await;
         assert!(!client.lock("x").is_locked().await.unwrap(), "{code}");
     }
+}
+
+/// An unlock marks its hold first and tells the tenure then. Another thread of the owner that came in between found nobody inside
+/// and nobody leaving: a `try_lock` was busy with itself, and a `lock` waited in line for a hold of its own owner.
+#[tokio::test(start_paused = true)]
+async fn an_owner_who_is_just_leaving_is_still_inside() {
+    let (client, owner) = (Client::memory(), Owner::new());
+    let lock = client.lock("x").owned_by(&owner);
+    let guard = lock.lock().await.unwrap();
+    let tenure = unpoisoned(&client.core().desk).live_tenure("x", &owner);
+    let hold = unpoisoned(&tenure.unwrap().state).members[0].clone();
+
+    hold.release(client.core().now());
+    let second = lock.try_lock().await.unwrap();
+
+    assert!(second.is_some());
+    drop(guard);
+    assert!(second.unwrap().check().await.is_ok());
 }

@@ -160,6 +160,11 @@ impl Hold {
         Status::of(self.status.load(Ordering::Acquire)) == Status::Released
     }
 
+    /// Whether its guard has just given it back, in time: its tenure may not know of it yet.
+    pub(crate) fn is_leaving(&self, now: Tick) -> bool {
+        self.is_released() && now < self.deadline()
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.status(), Status::Held | Status::Uncertain)
     }
