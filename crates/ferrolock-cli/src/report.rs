@@ -7,13 +7,13 @@
 use std::io::{IsTerminal, stderr};
 
 use ferrolock::{Holder, Remaining};
-use rustix::process::getpgrp;
 use rustix::stdio;
 use rustix::termios::tcgetpgrp;
 use serde_json::{Map, Value, json};
 
 use crate::clock;
 use crate::exit::Failure;
+use crate::process::group::Group;
 
 mod line;
 mod queue;
@@ -189,7 +189,7 @@ impl Report {
 /// Whether the terminal shows us, and not what somebody else does meanwhile.
 fn is_in_foreground() -> bool {
     // It may be the terminal of another session, which has no foreground of ours.
-    tcgetpgrp(stdio::stderr()).map_or(true, |group| group == getpgrp())
+    tcgetpgrp(stdio::stderr()).map_or(true, |group| Some(Group::of(group)) == Group::own())
 }
 
 /// One line of ours, for people.

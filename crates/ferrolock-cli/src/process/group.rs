@@ -1,4 +1,4 @@
-//! The command's process group.
+//! Process groups: the command's, and our own.
 
 use std::io;
 
@@ -7,9 +7,9 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::procfs;
 
-/// All processes of the command that have not left its group.
+/// All processes that were started in a group and have not left it.
 ///
-/// Its number is not given to anybody else while one of them is there, be it as a zombie; `ferrolock` does not reap the
+/// The number of the command's group is not given to anybody else while one of them is there, be it as a zombie; `ferrolock` does not reap the
 /// command before nobody sends signals to the group any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group(Pid);
@@ -18,6 +18,15 @@ impl Group {
     /// The group led by that process.
     pub(crate) fn of(leader: Pid) -> Self {
         Self(leader)
+    }
+
+    /// The one that we are in. `None`: its leader is outside of our namespace, so that it has no number here.
+    pub(crate) fn own() -> Option<Self> {
+        if cfg!(not(target_os = "linux")) {
+            return Some(Self(rustix::process::getpgrp()));
+        }
+        let own = procfs::stat(rustix::process::getpid().as_raw_pid())?;
+        Pid::from_raw(own.group).map(Self)
     }
 
     pub(crate) fn id(self) -> Pid {

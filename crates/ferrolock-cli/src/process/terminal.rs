@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 
-use rustix::process::{Pid, getpgrp};
+use rustix::process::Pid;
 use rustix::stdio;
 use rustix::termios::{
     OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp,
@@ -53,8 +53,11 @@ impl Terminal {
     }
 
     /// Gives it to the command's group, if we are in its foreground. True: the group has it.
+    ///
+    /// Where our own group has no number, it could not be taken back, so it is not given.
     pub(crate) fn lend(&mut self, group: Group) -> bool {
-        if self.foreground() != Some(getpgrp()) {
+        let own = Group::own().map(Group::id);
+        if own.is_none() || self.foreground() != own {
             return false;
         }
         if self.modes.is_none() {
@@ -71,7 +74,8 @@ impl Terminal {
             return false;
         };
         let is_left = foreground == group.id() || procfs::has_living(foreground) == Some(false);
-        is_left && tcsetpgrp(&self.handle, getpgrp()).is_ok()
+        let own = Group::own().filter(|_| is_left);
+        own.is_some_and(|own| tcsetpgrp(&self.handle, own.id()).is_ok())
     }
 
     /// The same from a command that had no time to leave the terminal as it was.

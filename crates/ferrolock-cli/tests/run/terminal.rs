@@ -20,6 +20,7 @@ stories!(
     a_command_that_can_never_have_the_terminal_is_ended,
     a_command_that_was_killed_leaves_the_terminal_as_it_was,
     a_wait_in_the_background_shows_nothing,
+    a_group_that_cannot_be_seen_keeps_the_terminal,
 );
 
 const CTRL_C: &str = "\x03";
@@ -258,5 +259,28 @@ fn a_wait_in_the_background_shows_nothing(stage: &Stage) {
     terminal.wait_for("is busy");
     terminal.wait_for("over");
     assert!(!terminal.text().contains("waiting for"));
+    close(terminal, shell);
+}
+
+/// As with `nsenter` and `kubectl exec`: the leader of our group is outside, and our group has no number here.
+fn a_group_that_cannot_be_seen_keeps_the_terminal(stage: &Stage) {
+    let inside = "unshare --user --map-root-user --pid --fork --mount-proc";
+    let try_out = format!("{inside} true");
+    let tried = std::process::Command::new("sh")
+        .args(["-c", &try_out])
+        .output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        let remedy = "namespaces of processes are not allowed here\n";
+        return testkit::left_out("without process namespaces", remedy);
+    }
+    let (mut terminal, shell) = open(stage);
+
+    terminal.type_in(&format!(
+        "{inside} ferrolock run x -- sh -c 'echo u\"\"p'; read line; echo read:$line\n"
+    ));
+    terminal.wait_for("up\r\n");
+    terminal.type_in("hello\n");
+
+    terminal.wait_for("read:hello");
     close(terminal, shell);
 }
