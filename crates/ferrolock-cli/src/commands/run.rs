@@ -6,7 +6,7 @@ mod terms;
 mod waiting;
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::address::Address;
 use crate::exit::{self, Failure};
 use crate::process::child::End;
 use crate::process::handles;
-use crate::process::shim::Fate;
+use crate::process::shim::{Fate, Shim};
 use crate::process::signals::{self, Signals};
 use crate::program;
 use crate::report::{Event, Report, Style};
@@ -236,6 +236,8 @@ impl Plan {
     async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
         let mut interrupts =
             Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
+        // It takes a moment to be there, and so does the lock.
+        let shim = Shim::start();
         let obtaining = async {
             let client = self.connect().await?;
             let lock = self.lock(&client);
@@ -246,9 +248,17 @@ impl Plan {
         let obtained = tokio::select! {
             biased;
             signal = interrupts.next() => Err(signal),
-            obtained = obtaining => Ok(obtained?),
+            obtained = obtaining => Ok(obtained),
         };
-        match obtained {
+        let code = match obtained {
+            Ok(Ok((client, Obtained::Granted(guard)))) => {
+                return self.run(&client, guard, shim, interrupts, report).await;
+            }
+            Ok(Ok((_, Obtained::Busy(holders)))) => {
+                report.tell(&Event::Busy { holders: &holders });
+                Ok(self.conflict_exit_code)
+            }
+            Ok(Err(failure)) => Err(failure),
             Err(signal) => {
                 let signal = signal.as_raw();
                 report.tell(&Event::Interrupted {
@@ -256,14 +266,11 @@ impl Plan {
                 });
                 Ok(exit::by_signal(signal))
             }
-            Ok((_, Obtained::Busy(holders))) => {
-                report.tell(&Event::Busy { holders: &holders });
-                Ok(self.conflict_exit_code)
-            }
-            Ok((client, Obtained::Granted(guard))) => {
-                self.run(&client, guard, interrupts, report).await
-            }
+        };
+        if let (Ok(shim), Ok(children)) = (shim, Signals::of_children()) {
+            shim.dismiss(children).ended().await;
         }
+        code
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
@@ -290,6 +297,7 @@ impl Plan {
         &self,
         client: &Client,
         guard: Guard,
+        shim: io::Result<Shim>,
         signals: Signals,
         report: &mut Report,
     ) -> Result<u8, Failure> {
@@ -304,7 +312,8 @@ impl Plan {
             ("FERROLOCK_OWNER", owner),
             ("FERROLOCK_ADDRESS", address),
         ];
-        let started = Supervisor::start(self, client, &guard, signals, environment, report).await;
+        let started =
+            Supervisor::start(self, client, &guard, shim, signals, environment, report).await;
         let mut supervisor = match started {
             Ok(Start::Running(supervisor)) => supervisor,
             Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),
@@ -426,7 +435,7 @@ fn reason_of(error: &ferrolock::Error) -> String {
         .map_or_else(|| error.to_string(), |reason| reason.to_string())
 }
 
-fn system(what: &str, why: &std::io::Error) -> Failure {
+fn system(what: &str, why: &io::Error) -> Failure {
     let message = format!("{what}: {why}; check the limits on processes and open files");
     Failure::new(exit::SYSTEM, message)
 }

@@ -1,29 +1,23 @@
 //! The gate: the command's process, before it becomes the command.
 //!
-//! Its standard input is a socket to `ferrolock`. The message that opens the gate brings the real standard input; the
+//! Its standard input is a socket to `ferrolock`. What opens the gate is the real standard input, handed over there; the
 //! socket's end says that `ferrolock` is gone, and then nothing is run.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IoSlice, IoSliceMut, Read};
-use std::mem::MaybeUninit;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::RecvFlags;
 use rustix::process::Pid;
 use rustix::{io as rio, stdio};
 
 use super::group::Group;
 use super::{GATE, handles, this_program};
 use crate::exit::{NOT_EXECUTABLE, NOT_FOUND};
-
-const OPEN: &[u8] = b"go";
 
 /// The command, waiting at the gate in a group of its own.
 #[derive(Debug)]
@@ -67,17 +61,7 @@ impl Gate {
 
     /// Lets the process become the command, with our standard input.
     pub(crate) fn open(&self) -> io::Result<()> {
-        let handles = [stdio::stdin()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&handles));
-        sendmsg(
-            &self.socket,
-            &[IoSlice::new(OPEN)],
-            &mut control,
-            SendFlags::empty(),
-        )?;
-        Ok(())
+        handles::pass(&self.socket, stdio::stdin())
     }
 
     /// Why the ended process never became the command; `None` if it did.
@@ -110,11 +94,12 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
         Ok(socket) => socket,
         Err(why) => return refuse(stdio::stdin(), &why.into()),
     };
-    match wait(&socket) {
+    match handles::receive(socket.as_fd(), RecvFlags::empty()) {
         Ok(Some(input)) => {
             let why = become_command(input, &program, &name, words);
             refuse(socket.as_fd(), &why)
         }
+        // It shall not run.
         Ok(None) => ExitCode::from(NOT_EXECUTABLE),
         Err(why) => refuse(socket.as_fd(), &why),
     }
@@ -135,27 +120,6 @@ fn refuse(socket: BorrowedFd<'_>, why: &io::Error) -> ExitCode {
 fn end_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-}
-
-/// The standard input for the command; `None`: it shall not run.
-fn wait(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
-    let mut bytes = [0; OPEN.len()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rio::retry_on_intr(|| {
-        recvmsg(
-            socket.as_fd(),
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            RecvFlags::empty(),
-        )
-    })?;
-    let is_open = received.bytes > 0 && bytes == OPEN;
-    let input = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
-        _ => None,
-    });
-    Ok(input.filter(|_| is_open))
 }
 
 /// Returns only if it fails.

@@ -1,9 +1,21 @@
-//! Open handles, by number: what the command may inherit, and what it may not.
+//! Open handles: what the command may inherit and what it may not, and handing one to another process.
 //!
 //! Whoever starts `ferrolock` may pass handles on to the command, as `3< file` in a shell does. What `ferrolock` opened
 //! itself is its own; but not every library marks what it opens as not to be inherited (LMDB does not).
 
-use std::os::fd::RawFd;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// The byte that a handle travels with.
+const PASSED: &[u8] = b"!";
 
 /// Standard input, output and error output are everybody's.
 const FIRST: RawFd = 3;
@@ -35,6 +47,33 @@ fn is_open(handle: RawFd) -> bool {
     std::fs::symlink_metadata(format!("/proc/self/fd/{handle}")).is_ok()
 }
 
+/// Hands a copy of a handle to the process at the other end of the socket.
+pub(crate) fn pass(socket: &UnixStream, handle: BorrowedFd<'_>) -> io::Result<()> {
+    let handles = [handle];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&handles));
+    let bytes = [IoSlice::new(PASSED)];
+    sendmsg(socket, &bytes, &mut control, SendFlags::empty())?;
+    Ok(())
+}
+
+/// What was handed to us, waited for if `flags` do not say otherwise. `None`: the other end is gone.
+pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Option<OwnedFd>> {
+    let mut bytes = [0; PASSED.len()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    retry_on_intr(|| {
+        let bytes = &mut [IoSliceMut::new(&mut bytes)];
+        recvmsg(socket, bytes, &mut control, flags)
+    })?;
+    Ok(control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
+        _ => None,
+    }))
+}
+
 /// As an argument for the gate.
 pub(crate) fn to_text(handles: &[RawFd]) -> String {
     let numbers: Vec<String> = handles.iter().map(RawFd::to_string).collect();
@@ -51,13 +90,33 @@ pub(crate) fn from_text(text: &str) -> Vec<RawFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsFd, AsRawFd};
 
     #[test]
     fn handles_are_read_as_they_are_written() {
         for handles in [vec![], vec![3], vec![3, 12, 251]] {
             assert_eq!(from_text(&to_text(&handles)), handles);
         }
+    }
+
+    #[test]
+    fn a_handle_that_is_passed_is_the_same_file() {
+        use std::io::{Read, Seek, Write};
+        let (here, there) = UnixStream::pair().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+
+        pass(&here, file.as_fd()).unwrap();
+        let passed = receive(there.as_fd(), RecvFlags::empty()).unwrap();
+
+        file.write_all(b"written").unwrap();
+        file.rewind().unwrap();
+        let mut text = String::new();
+        let mut passed = std::fs::File::from(passed.unwrap());
+        passed.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "written");
+        drop(here);
+        let after = receive(there.as_fd(), RecvFlags::empty()).unwrap();
+        assert!(after.is_none(), "{after:?}");
     }
 
     #[test]

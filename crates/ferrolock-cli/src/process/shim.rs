@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io::{self, PipeWriter, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,9 +15,10 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix;
 
 use super::child::{self, End};
+use super::group::Group;
 use super::orders::Order;
 use super::watch::HAS_KILLED;
-use super::{SHIM, SHIM_NAME, this_program};
+use super::{SHIM, SHIM_NAME, handles, this_program};
 
 /// How long its end is waited for; somebody may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
@@ -36,17 +38,26 @@ pub(crate) enum Fate {
 pub(crate) struct Shim {
     pid: Pid,
     orders: PipeWriter,
+    /// Leads to its error output, on which it prints nothing: a standard stream is what a process can be handed without
+    /// unsafe code, and more follows through this one.
+    socket: UnixStream,
     ready: Receiver,
 }
 
 impl Shim {
-    /// Starts it. The lifeline keeps what we hold ours until the shim has ended too.
-    ///
-    /// The orders are in its pipe before it is there: we may be gone the moment after.
-    pub(crate) fn start(lifeline: Option<OwnedFd>, orders: &[Order]) -> io::Result<Self> {
+    /// Starts it, with nobody to kill yet.
+    pub(crate) fn start() -> io::Result<Self> {
+        Self::start_with(None, &[])
+    }
+
+    /// Starts it. Its charge is in its pipes before it is there: we may be gone the moment after.
+    pub(crate) fn start_with(lifeline: Option<OwnedFd>, orders: &[Order]) -> io::Result<Self> {
         let (input, pipe) = io::pipe()?;
         // A shim that somebody has stopped must not make us wait.
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        let (socket, other) = UnixStream::pair()?;
+        socket.set_nonblocking(true)?;
+        entrust(&socket, lifeline)?;
         for order in orders {
             write(&pipe, *order)?;
         }
@@ -56,13 +67,13 @@ impl Shim {
             .current_dir("/")
             .stdin(input)
             .stdout(Stdio::piped())
-            // A standard stream is what a process can be handed without unsafe code; it prints nothing.
-            .stderr(lifeline.map_or_else(Stdio::null, Stdio::from))
+            .stderr(OwnedFd::from(other))
             .spawn()?;
         let ready = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self {
             pid: Pid::from_child(&process),
             orders: pipe,
+            socket,
             ready: Receiver::from_owned_fd(OwnedFd::from(ready))?,
         })
     }
@@ -78,6 +89,18 @@ impl Shim {
                 Err(why) => return Err(why),
             }
         }
+    }
+
+    /// Gives it its charge. With the lifeline, what we hold stays ours until the shim has ended too.
+    pub(crate) fn entrust(
+        &self,
+        lifeline: Option<OwnedFd>,
+        group: Group,
+        deadline: Order,
+    ) -> io::Result<()> {
+        entrust(&self.socket, lifeline)?;
+        self.tell(Order::Group(group))?;
+        self.tell(deadline)
     }
 
     /// Tells it something. A line is short enough to be written whole or not at all.
@@ -118,6 +141,10 @@ fn fate(shim: Pid) -> Fate {
         Ok(Some(End::Code(HAS_KILLED))) => Fate::HasKilled,
         Ok(Some(_)) | Err(_) => Fate::Ended,
     }
+}
+
+fn entrust(socket: &UnixStream, lifeline: Option<OwnedFd>) -> io::Result<()> {
+    lifeline.map_or(Ok(()), |lifeline| handles::pass(socket, lifeline.as_fd()))
 }
 
 fn write(mut pipe: &PipeWriter, order: Order) -> io::Result<()> {

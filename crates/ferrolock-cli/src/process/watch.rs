@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
+use rustix::net::RecvFlags;
 use rustix::process::{Signal, setsid};
 use rustix::stdio;
 
@@ -55,6 +56,8 @@ enum Outcome {
 #[derive(Default)]
 struct Watch {
     group: Option<Group>,
+    /// Kept open until we end: what `ferrolock` holds is free only then.
+    _lifeline: Option<OwnedFd>,
     deadline: Option<Moment>,
     /// The beginning of a line.
     unread: Vec<u8>,
@@ -115,7 +118,12 @@ impl Watch {
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             match Order::parse(String::from_utf8_lossy(&line).trim_end()) {
-                Some(Order::Group(group)) => self.group = Some(group),
+                Some(Order::Group(group)) => {
+                    self.group = Some(group);
+                    // Sent before it, if there is one.
+                    let passed = handles::receive(stdio::stderr(), RecvFlags::DONTWAIT);
+                    self._lifeline = passed.ok().flatten();
+                }
                 Some(Order::Deadline(deadline)) => self.deadline = Some(deadline),
                 Some(Order::NoDeadline) => self.deadline = None,
                 Some(Order::Done) => return Some(Outcome::Done),

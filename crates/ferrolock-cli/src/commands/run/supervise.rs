@@ -73,6 +73,7 @@ impl Supervisor {
         plan: &Plan,
         client: &Client,
         guard: &Guard,
+        shim: io::Result<Shim>,
         signals: Signals,
         environment: [(&'static str, String); 4],
         report: &mut Report,
@@ -80,9 +81,8 @@ impl Supervisor {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
         let (signals, children) = (signals.and_forwarded()?, Signals::of_children()?);
-        let shim = Shim::start(client.lifeline(), &[])?;
         let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
-        let shim = ready(shim, client).await?;
+        let shim = ready(shim?).await?;
         let mut supervisor = Self {
             client: client.clone(),
             group: gate.group(),
@@ -115,8 +115,9 @@ impl Supervisor {
 
     /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
     fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
-        self.shim.tell(Order::Group(self.group))?;
-        self.shim.tell(self.order(view(guard)))?;
+        let deadline = self.order(view(guard));
+        self.shim
+            .entrust(self.client.lifeline(), self.group, deadline)?;
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.group);
         }
@@ -246,7 +247,7 @@ impl Supervisor {
     fn replace_shim(&mut self, view: View, report: &mut Report) {
         let order = self.order(view);
         let orders = [Order::Group(self.group), order];
-        let message = match Shim::start(self.client.lifeline(), &orders) {
+        let message = match Shim::start_with(self.client.lifeline(), &orders) {
             Ok(shim) => {
                 self.shim = shim;
                 self.told = Some(order);
@@ -423,13 +424,14 @@ fn view(guard: &Guard) -> View {
 }
 
 /// Waits for a shim that no signal can reach.
-async fn ready(first: Shim, client: &Client) -> io::Result<Shim> {
+async fn ready(first: Shim) -> io::Result<Shim> {
     let mut shim = first;
     for _ in 1..SHIM_STARTS_MAX {
-        if shim.ready().await.is_ok() {
+        // It may have been ready long ago, before a wait for the lock.
+        if shim.ready().await.is_ok() && shim.fate() == Fate::Alive {
             return Ok(shim);
         }
-        shim = Shim::start(client.lifeline(), &[])?;
+        shim = Shim::start()?;
     }
     shim.ready().await?;
     Ok(shim)
