@@ -1,5 +1,6 @@
 //! `ferrolock run`: takes the lock, runs the command, releases.
 
+mod helpers;
 mod judge;
 mod supervise;
 mod terms;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ferrolock::{Client, Guard, HoldState, Lock, LockName};
 
+use self::helpers::Helpers;
 use self::supervise::{Start, Supervisor, Verdict};
 use self::terms::Terms;
 use self::waiting::{Obtained, Wait};
@@ -22,7 +24,7 @@ use crate::address::Address;
 use crate::exit::{self, Failure};
 use crate::process::child::End;
 use crate::process::handles;
-use crate::process::shim::{Fate, Shim};
+use crate::process::shim::Fate;
 use crate::process::signals::{self, Signals};
 use crate::program;
 use crate::report::{Event, Report, Style};
@@ -236,8 +238,7 @@ impl Plan {
     async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
         let mut interrupts =
             Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
-        // It takes a moment to be there, and so does the lock.
-        let shim = Shim::start();
+        let helpers = Helpers::start(&self);
         let obtaining = async {
             let client = self.connect().await?;
             let lock = self.lock(&client);
@@ -252,7 +253,7 @@ impl Plan {
         };
         let code = match obtained {
             Ok(Ok((client, Obtained::Granted(guard)))) => {
-                return self.run(&client, guard, shim, interrupts, report).await;
+                return self.run(&client, guard, helpers, interrupts, report).await;
             }
             Ok(Ok((_, Obtained::Busy(holders)))) => {
                 report.tell(&Event::Busy { holders: &holders });
@@ -267,9 +268,7 @@ impl Plan {
                 Ok(exit::by_signal(signal))
             }
         };
-        if let (Ok(shim), Ok(children)) = (shim, Signals::of_children()) {
-            shim.dismiss(children).ended().await;
-        }
+        helpers.dismiss().await;
         code
     }
 
@@ -297,7 +296,7 @@ impl Plan {
         &self,
         client: &Client,
         guard: Guard,
-        shim: io::Result<Shim>,
+        helpers: Helpers,
         signals: Signals,
         report: &mut Report,
     ) -> Result<u8, Failure> {
@@ -313,7 +312,7 @@ impl Plan {
             ("FERROLOCK_ADDRESS", address),
         ];
         let started =
-            Supervisor::start(self, client, &guard, shim, signals, environment, report).await;
+            Supervisor::start(self, client, &guard, helpers, signals, environment, report).await;
         let mut supervisor = match started {
             Ok(Start::Running(supervisor)) => supervisor,
             Ok(Start::TooLate(state)) => return Ok(self.not_started(state, report)),

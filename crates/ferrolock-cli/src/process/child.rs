@@ -1,10 +1,15 @@
 //! What becomes of a child process, seen without taking it from the system's table.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use tokio::signal::unix;
 
 use crate::exit;
+
+/// How long the end of a process of ours is waited for; somebody may have stopped it.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +52,22 @@ pub(crate) fn stop_of(child: Pid) -> io::Result<Option<Signal>> {
         .and_then(Signal::from_named_raw))
 }
 
-/// Takes an ended child from the system's table.
-pub(crate) fn reap(child: Pid) -> io::Result<()> {
-    look(child, WaitIdOptions::EXITED).map(drop)
+/// Waits for the end of a child that is on its way out, and takes it from the system's table.
+///
+/// `children` tells when a child has ended. `None`: it has not, in all that time.
+pub(crate) async fn wait_for_end(
+    child: Pid,
+    children: &mut unix::Signal,
+) -> io::Result<Option<End>> {
+    let looks = async {
+        while matches!(end_of(child), Ok(None)) {
+            children.recv().await;
+        }
+    };
+    let _ = tokio::time::timeout(END_MAX, looks).await;
+    let end = end_of(child);
+    let _ = look(child, WaitIdOptions::EXITED);
+    end
 }
 
 fn look(child: Pid, change: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {

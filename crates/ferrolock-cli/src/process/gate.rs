@@ -1,11 +1,12 @@
 //! The gate: the command's process, before it becomes the command.
 //!
-//! Its standard input is a socket to `ferrolock`. What opens the gate is the real standard input, handed over there; the
-//! socket's end says that `ferrolock` is gone, and then nothing is run.
+//! Its standard input is a socket to `ferrolock`. What opens the gate is the real standard input, handed over there
+//! together with what the lock adds to the environment; the socket's end says that `ferrolock` is gone, and then nothing is run.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,9 +15,10 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::net::RecvFlags;
 use rustix::process::Pid;
 use rustix::{io as rio, stdio};
+use tokio::signal::unix;
 
 use super::group::Group;
-use super::{GATE, handles, this_program};
+use super::{GATE, child, handles, this_program};
 use crate::exit::{NOT_EXECUTABLE, NOT_FOUND};
 
 /// The command, waiting at the gate in a group of its own.
@@ -32,7 +34,6 @@ impl Gate {
         program: &Path,
         words: &[OsString],
         inherited: &[RawFd],
-        environment: impl IntoIterator<Item = (&'static str, String)>,
     ) -> io::Result<Self> {
         let (socket, other) = UnixStream::pair()?;
         let child = Command::new(this_program()?)
@@ -41,7 +42,6 @@ impl Gate {
             .arg(handles::to_text(inherited))
             .arg(program)
             .args(words)
-            .envs(environment)
             .stdin(Stdio::from(OwnedFd::from(other)))
             .process_group(0)
             .spawn()?;
@@ -59,9 +59,24 @@ impl Gate {
         Group::of(self.pid)
     }
 
-    /// Lets the process become the command, with our standard input.
-    pub(crate) fn open(&self) -> io::Result<()> {
-        handles::pass(&self.socket, stdio::stdin())
+    /// Whether the process waits there, or has become the command and runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(child::end_of(self.pid), Ok(None))
+    }
+
+    /// Lets the process become the command, with our standard input and these variables.
+    pub(crate) fn open(&self, environment: &[(&str, String)]) -> io::Result<()> {
+        let text: String = environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\0"))
+            .collect();
+        handles::pass(&self.socket, stdio::stdin(), text.as_bytes())
+    }
+
+    /// There is nothing to open it for: the process ends, and is waited for.
+    pub(crate) async fn dismiss(self, children: &mut unix::Signal) {
+        drop(self.socket);
+        let _ = child::wait_for_end(self.pid, children).await;
     }
 
     /// Why the ended process never became the command; `None` if it did.
@@ -91,13 +106,14 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
     end_with_parent();
     // A copy that the command will not inherit.
     let socket = match rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) {
-        Ok(socket) => socket,
+        Ok(socket) => UnixStream::from(socket),
         Err(why) => return refuse(stdio::stdin(), &why.into()),
     };
-    match handles::receive(socket.as_fd(), RecvFlags::empty()) {
-        Ok(Some(input)) => {
-            let why = become_command(input, &program, &name, words);
-            refuse(socket.as_fd(), &why)
+    match handles::receive(&socket, RecvFlags::empty()) {
+        Ok(Some((input, environment))) => {
+            let mut command = Command::new(program);
+            command.arg0(name).args(words).envs(variables(&environment));
+            refuse(socket.as_fd(), &become_command(&mut command, &input))
         }
         // It shall not run.
         Ok(None) => ExitCode::from(NOT_EXECUTABLE),
@@ -122,16 +138,19 @@ fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
+/// As they were sent.
+fn variables(text: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    text.split(|byte| *byte == 0).filter_map(|variable| {
+        let mut parts = variable.splitn(2, |byte| *byte == b'=');
+        let (name, value) = (parts.next()?, parts.next()?);
+        Some((OsStr::from_bytes(name), OsStr::from_bytes(value)))
+    })
+}
+
 /// Returns only if it fails.
-fn become_command(
-    input: OwnedFd,
-    program: &OsStr,
-    name: &OsStr,
-    words: impl Iterator<Item = OsString>,
-) -> io::Error {
-    if let Err(why) = stdio::dup2_stdin(&input) {
+fn become_command(command: &mut Command, input: &OwnedFd) -> io::Error {
+    if let Err(why) = stdio::dup2_stdin(input) {
         return why.into();
     }
-    drop(input);
-    Command::new(program).arg0(name).args(words).exec()
+    command.exec()
 }

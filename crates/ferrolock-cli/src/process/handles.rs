@@ -3,7 +3,7 @@
 //! Whoever starts `ferrolock` may pass handles on to the command, as `3< file` in a shell does. What `ferrolock` opened
 //! itself is its own; but not every library marks what it opens as not to be inherited (LMDB does not).
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -13,9 +13,6 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-
-/// The byte that a handle travels with.
-const PASSED: &[u8] = b"!";
 
 /// Standard input, output and error output are everybody's.
 const FIRST: RawFd = 3;
@@ -47,31 +44,42 @@ fn is_open(handle: RawFd) -> bool {
     std::fs::symlink_metadata(format!("/proc/self/fd/{handle}")).is_ok()
 }
 
-/// Hands a copy of a handle to the process at the other end of the socket.
-pub(crate) fn pass(socket: &UnixStream, handle: BorrowedFd<'_>) -> io::Result<()> {
+/// Hands a copy of a handle to the process at the other end of the socket, with a text, which may be empty.
+pub(crate) fn pass(socket: &UnixStream, handle: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(text.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let handles = [handle];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&handles));
-    let bytes = [IoSlice::new(PASSED)];
+    let length = length.to_ne_bytes();
+    let bytes = [IoSlice::new(&length)];
     sendmsg(socket, &bytes, &mut control, SendFlags::empty())?;
-    Ok(())
+    (&mut &*socket).write_all(text)
 }
 
 /// What was handed to us, waited for if `flags` do not say otherwise. `None`: the other end is gone.
-pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Option<OwnedFd>> {
-    let mut bytes = [0; PASSED.len()];
+pub(crate) fn receive(
+    socket: &UnixStream,
+    flags: RecvFlags,
+) -> io::Result<Option<(OwnedFd, Vec<u8>)>> {
+    let mut length = [0; size_of::<u32>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
     retry_on_intr(|| {
-        let bytes = &mut [IoSliceMut::new(&mut bytes)];
+        let bytes = &mut [IoSliceMut::new(&mut length)];
         recvmsg(socket, bytes, &mut control, flags)
     })?;
-    Ok(control.drain().find_map(|message| match message {
+    let handle = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
         _ => None,
-    }))
+    });
+    let Some(handle) = handle else {
+        return Ok(None);
+    };
+    let mut text = vec![0; u32::from_ne_bytes(length) as usize];
+    (&mut &*socket).read_exact(&mut text)?;
+    Ok(Some((handle, text)))
 }
 
 /// As an argument for the gate.
@@ -101,21 +109,25 @@ mod tests {
 
     #[test]
     fn a_handle_that_is_passed_is_the_same_file() {
-        use std::io::{Read, Seek, Write};
+        use std::io::Seek;
         let (here, there) = UnixStream::pair().unwrap();
         let mut file = tempfile::tempfile().unwrap();
 
-        pass(&here, file.as_fd()).unwrap();
-        let passed = receive(there.as_fd(), RecvFlags::empty()).unwrap();
+        pass(&here, file.as_fd(), b"and a text").unwrap();
+        let passed = receive(&there, RecvFlags::empty()).unwrap();
+        let (passed, with) = passed.unwrap();
 
         file.write_all(b"written").unwrap();
         file.rewind().unwrap();
         let mut text = String::new();
-        let mut passed = std::fs::File::from(passed.unwrap());
+        let mut passed = std::fs::File::from(passed);
         passed.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "written");
+        assert_eq!(
+            (text.as_str(), with.as_slice()),
+            ("written", &b"and a text"[..])
+        );
         drop(here);
-        let after = receive(there.as_fd(), RecvFlags::empty()).unwrap();
+        let after = receive(&there, RecvFlags::empty()).unwrap();
         assert!(after.is_none(), "{after:?}");
     }
 

@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,9 +18,6 @@ use super::group::Group;
 use super::orders::Order;
 use super::watch::HAS_KILLED;
 use super::{SHIM, SHIM_NAME, handles, this_program};
-
-/// How long its end is waited for; somebody may have stopped it.
-const END_MAX: Duration = Duration::from_secs(1);
 
 /// What has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +106,7 @@ impl Shim {
 
     /// What has become of it until now.
     pub(crate) fn fate(&self) -> Fate {
-        fate(self.pid)
+        fate(&child::end_of(self.pid))
     }
 
     /// Lets one go on that somebody has stopped. True: it was.
@@ -135,8 +131,8 @@ impl Shim {
     }
 }
 
-fn fate(shim: Pid) -> Fate {
-    match child::end_of(shim) {
+fn fate(end: &io::Result<Option<End>>) -> Fate {
+    match end {
         Ok(None) => Fate::Alive,
         Ok(Some(End::Code(HAS_KILLED))) => Fate::HasKilled,
         Ok(Some(_)) | Err(_) => Fate::Ended,
@@ -144,7 +140,9 @@ fn fate(shim: Pid) -> Fate {
 }
 
 fn entrust(socket: &UnixStream, lifeline: Option<OwnedFd>) -> io::Result<()> {
-    lifeline.map_or(Ok(()), |lifeline| handles::pass(socket, lifeline.as_fd()))
+    lifeline.map_or(Ok(()), |lifeline| {
+        handles::pass(socket, lifeline.as_fd(), b"")
+    })
 }
 
 fn write(mut pipe: &PipeWriter, order: Order) -> io::Result<()> {
@@ -162,14 +160,6 @@ pub(crate) struct Dismissed {
 impl Dismissed {
     /// Waits for its end, so that nothing of ours is left behind us.
     pub(crate) async fn ended(&mut self) -> Fate {
-        let looks = async {
-            while fate(self.pid) == Fate::Alive {
-                self.children.recv().await;
-            }
-        };
-        let _ = tokio::time::timeout(END_MAX, looks).await;
-        let fate = fate(self.pid);
-        let _ = child::reap(self.pid);
-        fate
+        fate(&child::wait_for_end(self.pid, &mut self.children).await)
     }
 }

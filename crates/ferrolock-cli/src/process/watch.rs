@@ -5,12 +5,13 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, read, write};
 use rustix::net::RecvFlags;
 use rustix::process::{Signal, setsid};
 use rustix::stdio;
@@ -120,9 +121,7 @@ impl Watch {
             match Order::parse(String::from_utf8_lossy(&line).trim_end()) {
                 Some(Order::Group(group)) => {
                     self.group = Some(group);
-                    // Sent before it, if there is one.
-                    let passed = handles::receive(stdio::stderr(), RecvFlags::DONTWAIT);
-                    self._lifeline = passed.ok().flatten();
+                    self._lifeline = lifeline();
                 }
                 Some(Order::Deadline(deadline)) => self.deadline = Some(deadline),
                 Some(Order::NoDeadline) => self.deadline = None,
@@ -150,6 +149,13 @@ impl Watch {
             pause = (pause * 2).min(LOOK_MAX);
         }
     }
+}
+
+/// What was handed to us before the group was told, if anything was.
+fn lifeline() -> Option<OwnedFd> {
+    let socket = fcntl_dupfd_cloexec(stdio::stderr(), 3).ok()?;
+    let passed = handles::receive(&UnixStream::from(socket), RecvFlags::DONTWAIT);
+    passed.ok().flatten().map(|(handle, _)| handle)
 }
 
 #[derive(PartialEq, Eq)]

@@ -5,7 +5,7 @@ use testkit::{LIMIT, eventually};
 
 use crate::losing::last_expiry;
 use crate::run::{
-    assert_gone_soon, is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone,
+    Run, assert_gone_soon, is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone,
 };
 use crate::stage::Stage;
 
@@ -16,8 +16,8 @@ stories!(
     a_stopped_ferrolock_does_not_keep_its_command,
     a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
-    a_shim_that_was_killed_while_we_wait_is_replaced,
-    the_shim_of_a_wait_ends_with_it,
+    helpers_that_were_killed_while_we_wait_are_replaced,
+    the_helpers_of_a_wait_end_with_it,
     a_shim_that_was_stopped_goes_on,
     whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
     the_command_itself_ends_also_if_both_are_killed,
@@ -200,37 +200,42 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
     wait_until_gone(group);
 }
 
-/// It is there before the lock is ours.
-fn a_shim_that_was_killed_while_we_wait_is_replaced(stage: &Stage) {
+/// They are there before the lock is ours.
+fn helpers_that_were_killed_while_we_wait_are_replaced(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
     stage.wait_for("up");
     let waiting = stage.start(&["x", "--", "sh", "-c", FAMILY]);
-    let first = waiting.shim();
-    kill_process(first, Signal::KILL).unwrap();
-    eventually(LIMIT, "its end", || !is_alive(first.as_raw_pid()));
+    let (shim, gate) = (waiting.shim(), waiting.gate());
+    for helper in [shim, gate] {
+        kill_process(helper, Signal::KILL).unwrap();
+        eventually(LIMIT, "its end", || !is_alive(helper.as_raw_pid()));
+    }
 
     std::fs::write(stage.path("go"), "").unwrap();
 
     assert_eq!(holder.end().code, 0);
     let group = leader(stage);
-    assert_ne!(waiting.shim(), first);
+    assert_ne!(waiting.shim(), shim);
     waiting.kill();
     assert_gone_soon(group);
 }
 
-fn the_shim_of_a_wait_ends_with_it(stage: &Stage) {
+fn the_helpers_of_a_wait_end_with_it(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
     let ends_politely = stage.start(&["x", "--", "true"]);
     let is_killed = stage.start(&["x", "--", "true"]);
-    let shims = [ends_politely.shim(), is_killed.shim()].map(Pid::as_raw_pid);
+    let helpers = |run: &Run| [run.shim(), run.gate()].map(Pid::as_raw_pid);
+    let (first, second) = (helpers(&ends_politely), helpers(&is_killed));
 
     ends_politely.signal(Signal::TERM);
     assert_eq!(ends_politely.end().code, 128 + 15);
-    assert!(!is_alive(shims[0]), "nothing of ours is left behind");
+    assert!(!first.map(is_alive).contains(&true), "nothing is left");
     is_killed.kill();
 
-    eventually(LIMIT, "the end of the other", || !is_alive(shims[1]));
+    eventually(LIMIT, "the end of the others", || {
+        !second.map(is_alive).contains(&true)
+    });
 }
 
 fn a_shim_that_was_stopped_goes_on(stage: &Stage) {

@@ -103,12 +103,23 @@ impl Run {
     /// The shim of this run.
     #[track_caller]
     pub(crate) fn shim(&self) -> Pid {
+        self.child_with("__shim")
+    }
+
+    /// The process that waits for becoming the command of this run.
+    #[track_caller]
+    pub(crate) fn gate(&self) -> Pid {
+        self.child_with("__gate")
+    }
+
+    #[track_caller]
+    fn child_with(&self, word: &str) -> Pid {
         let own = self.pid().as_raw_pid();
         let mut found = None;
-        eventually(LIMIT, "a shim", || {
+        eventually(LIMIT, &format!("a process with {word}"), || {
             found = processes()
                 .into_iter()
-                .find(|pid| parent(*pid) == Some(own) && words(*pid).contains("__shim"));
+                .find(|pid| parent(*pid) == Some(own) && words(*pid).contains(word));
             found.is_some()
         });
         Pid::from_raw(found.unwrap()).unwrap()

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_current_process_group};
 use tokio::signal::unix;
 
 use super::Plan;
+use super::helpers::Helpers;
 use super::judge::{Judge, Step, View, Why};
 use crate::clock::Moment;
 use crate::exit::Failure;
@@ -20,8 +21,6 @@ use crate::process::signals::{self, Signals};
 use crate::process::terminal::{Terminal, is_under_job_control};
 use crate::report::{Event, Report};
 
-/// A shim that a signal to our group has hit before it left the group is started again, so often.
-const SHIM_STARTS_MAX: usize = 3;
 /// Between two looks at a group whose leader has ended.
 const GROUP_LOOK: Duration = Duration::from_millis(10);
 /// Deadlines that differ by less are the same, read twice.
@@ -73,7 +72,7 @@ impl Supervisor {
         plan: &Plan,
         client: &Client,
         guard: &Guard,
-        shim: io::Result<Shim>,
+        helpers: Helpers,
         signals: Signals,
         environment: [(&'static str, String); 4],
         report: &mut Report,
@@ -81,8 +80,7 @@ impl Supervisor {
         let judge = Judge::new(plan.terms, Moment::now());
         // First of all: what comes from here on is the command's.
         let (signals, children) = (signals.and_forwarded()?, Signals::of_children()?);
-        let gate = Gate::start(&plan.program, &plan.words, &plan.inherited, environment)?;
-        let shim = ready(shim?).await?;
+        let (shim, gate) = helpers.ready(plan).await?;
         let mut supervisor = Self {
             client: client.clone(),
             group: gate.group(),
@@ -106,7 +104,7 @@ impl Supervisor {
             supervisor.take_terminal();
             return Ok(Start::TooLate(guard.state()));
         }
-        supervisor.open_gate()?;
+        supervisor.open_gate(&environment)?;
         let pid = supervisor.pid().as_raw_pid();
         report.tell(&Event::Started { pid });
         tracing::info!(pid, program = %plan.program.display(), "started");
@@ -124,8 +122,8 @@ impl Supervisor {
         Ok(())
     }
 
-    fn open_gate(&mut self) -> io::Result<()> {
-        let opened = self.gate.open();
+    fn open_gate(&mut self, environment: &[(&str, String)]) -> io::Result<()> {
+        let opened = self.gate.open(environment);
         if opened.is_err() {
             self.take_terminal();
         }
@@ -421,18 +419,4 @@ fn view(guard: &Guard) -> View {
         state: guard.state(),
         remaining: guard.remaining(),
     }
-}
-
-/// Waits for a shim that no signal can reach.
-async fn ready(first: Shim) -> io::Result<Shim> {
-    let mut shim = first;
-    for _ in 1..SHIM_STARTS_MAX {
-        // It may have been ready long ago, before a wait for the lock.
-        if shim.ready().await.is_ok() && shim.fate() == Fate::Alive {
-            return Ok(shim);
-        }
-        shim = Shim::start()?;
-    }
-    shim.ready().await?;
-    Ok(shim)
 }
