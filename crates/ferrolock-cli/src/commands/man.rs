@@ -50,8 +50,18 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, String> {
     render(described.display_name(name)).map_err(|why| format!("the page cannot be made: {why}"))
 }
 
-fn render(described: clap::Command) -> io::Result<Vec<u8>> {
+fn render(mut described: clap::Command) -> io::Result<Vec<u8>> {
+    let usage = described.render_usage().to_string();
     let mut text = Vec::new();
     Man::new(described).render(&mut text)?;
-    Ok(text)
+    let text = String::from_utf8_lossy(&text);
+    // The generator's own synopsis lists every option, and does not know of the `--` before a command.
+    let mut lines: Vec<&str> = text.lines().collect();
+    let usage = usage.trim_start_matches("Usage: ").replace('-', r"\-");
+    if let Some(title) = lines.iter().position(|line| *line == ".SH SYNOPSIS")
+        && let Some(synopsis) = lines.get_mut(title + 1)
+    {
+        *synopsis = &usage;
+    }
+    Ok((lines.join("\n") + "\n").into_bytes())
 }

@@ -305,6 +305,7 @@ impl Plan {
             owner: &owner,
             address: &address,
         });
+        tracing::info!(%owner, "acquired");
         let environment = [
             ("FERROLOCK_NAME", self.name.clone()),
             ("FERROLOCK_OWNERS", [outer_owners(), owner.clone()].concat()),
@@ -384,7 +385,10 @@ impl Plan {
         };
         let held_seconds = stays.map(|time| time.as_secs_f64());
         match released {
-            Ok(()) => report.tell(&Event::Released { held_seconds }),
+            Ok(()) => {
+                tracing::info!("released");
+                report.tell(&Event::Released { held_seconds });
+            }
             Err(error) if error.kind() == ferrolock::ErrorKind::Lost => {
                 report.tell(&Event::Lost {
                     reason: &reason_of(&error),

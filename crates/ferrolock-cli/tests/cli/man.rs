@@ -12,4 +12,8 @@ fn there_is_a_page_for_the_whole_and_for_each_subcommand() {
         run.contains("max\\-hold") && run.contains("Exit code"),
         "{run}"
     );
+    assert!(
+        run.contains(r"ferrolock run [OPTIONS] <NAME> \-\- <COMMAND>..."),
+        "{run}"
+    );
 }

@@ -8,7 +8,7 @@ stories!(
     a_run_is_told_event_by_event,
     a_wait_that_was_in_vain_is_told,
     a_failure_is_an_event_too,
-    logs_tell_where_the_locks_are,
+    logs_tell_where_the_locks_are_and_what_becomes_of_them,
 );
 
 fn events(text: &str) -> Vec<Value> {
@@ -79,11 +79,13 @@ fn a_failure_is_an_event_too(stage: &Stage) {
     assert!(events[0]["message"].as_str().unwrap().contains("not found"));
 }
 
-fn logs_tell_where_the_locks_are(stage: &Stage) {
+fn logs_tell_where_the_locks_are_and_what_becomes_of_them(stage: &Stage) {
     let ended = stage.run(&["-v", "x", "--", "true"]);
 
     assert_eq!(ended.code, 0);
-    assert!(ended.errors.contains(stage.url()), "{ended:?}");
+    for told in [stage.url(), "acquired", "started", "released"] {
+        assert!(ended.errors.contains(told), "{told}: {ended:?}");
+    }
     assert!(
         !ended.errors.contains('\x1b'),
         "no colours for a file: {ended:?}"
