@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -81,12 +82,19 @@ final class Answers {
         return speakable ? value : value.toString();
     }
 
-    private static Map<String, String> told(Throwable error) {
-        Throwable cause = error;
-        while (isWrapper(cause) && cause.getCause() != null) {
-            cause = cause.getCause();
+    private static Map<String, Object> told(Throwable thrown) {
+        Throwable error = thrown;
+        while (isWrapper(error) && error.getCause() != null) {
+            error = error.getCause();
         }
-        return Map.of("class", cause.getClass().getName(), "message", String.valueOf(cause.getMessage()));
+        List<String> causes = new ArrayList<>();
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            causes.add(cause.toString());
+        }
+        return Map.of(
+                "class", error.getClass().getName(),
+                "message", String.valueOf(error.getMessage()),
+                "causes", causes);
     }
 
     private static boolean isWrapper(Throwable error) {

@@ -39,7 +39,7 @@ import java.util.Map;
  * args       numbers, texts, true and false, lists of texts; the name of a constant for an enum such as TimeUnit;
  *            {"ms": n} for a Duration. They choose among the methods of one name.
  *
- * answer     id, result or error{class, message}, thread (the Java thread's id), began, ended;
+ * answer     id, result or error{class, message, causes[]}, thread (the Java thread's id), began, ended;
  *            interrupted: true if the thread was interrupted and the command did not say so
  * </pre>
  *
