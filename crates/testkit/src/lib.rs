@@ -4,6 +4,7 @@
 //! * [`Proxy`] stands between a client and a server and breaks the network on demand.
 //! * [`StubServer`] plays a server that is not what it should be.
 //! * [`process::Child`] is the test binary started again, to be stopped and killed.
+//! * [`JavaPeer`] is the real Redisson in a JVM, told line by line what to do.
 //! * [`polling`] drops futures half-way; [`wait`] waits for what must come true.
 //! * [`Counter`] shows broken exclusion; [`fixtures`] holds what the real Redisson did.
 #![allow(
@@ -20,6 +21,7 @@ mod connection;
 mod counter;
 pub mod fixtures;
 mod frames;
+pub mod java;
 mod keyspace;
 mod kind;
 mod leash;
@@ -35,6 +37,7 @@ pub mod wait;
 pub use certificates::Certificates;
 pub use connection::{Address, Connection};
 pub use counter::Counter;
+pub use java::{JavaPeer, Redisson};
 pub use keyspace::{Entry, Value};
 pub use kind::{Kind, left_out, servers};
 pub use monitor::Monitor;

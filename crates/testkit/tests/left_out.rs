@@ -1,8 +1,8 @@
-//! Without a server a test says that it was left out, or fails where nothing may be.
+//! Without a server, or without Java, a test says that it was left out, or fails where nothing may be.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::process::{Command, Output};
-use testkit::servers;
+use testkit::{Redisson, servers};
 
 /// What a test does that runs on every server.
 #[test]
@@ -10,14 +10,23 @@ fn on_every_server() {
     servers();
 }
 
-/// Runs that test again, alone, where no server can be found.
-fn again(required: Option<(&str, &str)>) -> Output {
+/// What a test does that talks to Redisson.
+#[test]
+fn with_every_redisson() {
+    for redisson in Redisson::ALL {
+        redisson.is_here();
+    }
+}
+
+/// Runs one of them again, alone, where neither a server nor Java can be found.
+fn again(test: &str, required: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["on_every_server", "--exact"])
+        .args([test, "--exact"])
         .env_remove("CI")
         .env_remove("FERROLOCK_REQUIRE_SERVERS")
         .env("FERROLOCK_NO_SERVERS", "1")
+        .env("FERROLOCK_NO_JAVA", "1")
         .envs(required)
         .output()
         .unwrap()
@@ -25,7 +34,7 @@ fn again(required: Option<(&str, &str)>) -> Output {
 
 #[test]
 fn a_test_that_was_left_out_is_named_for_each_server() {
-    let ended = again(None);
+    let ended = again("on_every_server", None);
 
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}");
@@ -36,12 +45,32 @@ fn a_test_that_was_left_out_is_named_for_each_server() {
 }
 
 #[test]
+fn a_test_that_was_left_out_is_named_for_each_redisson() {
+    let ended = again("with_every_redisson", None);
+
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{said}");
+    for redisson in Redisson::ALL {
+        let line = format!(
+            "NOT RUN with Redisson {}: with_every_redisson",
+            redisson.version()
+        );
+        assert!(said.lines().any(|said| said == line), "{said}");
+    }
+}
+
+#[test]
 fn where_nothing_may_be_left_out_it_fails() {
     for required in [("CI", "true"), ("FERROLOCK_REQUIRE_SERVERS", "1")] {
-        let ended = again(Some(required));
+        for (test, complaint) in [
+            ("on_every_server", "no redis server found"),
+            ("with_every_redisson", "to talk to: FERROLOCK_NO_JAVA=1"),
+        ] {
+            let ended = again(test, Some(required));
 
-        let said = String::from_utf8(ended.stdout).unwrap();
-        assert!(!ended.status.success(), "{required:?}: {said}");
-        assert!(said.contains("no redis server found"), "{said}");
+            let said = String::from_utf8(ended.stdout).unwrap();
+            assert!(!ended.status.success(), "{required:?}: {said}");
+            assert!(said.contains(complaint), "{said}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::tree::Tree;
 
-const LIMITS: [(&str, usize); 2] = [(".rs", 500), (".lua", 100)];
+const LIMITS: [(&str, usize); 3] = [(".rs", 500), (".lua", 100), (".java", 500)];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -30,11 +30,12 @@ mod tests {
             ("long.rs", &"\n".repeat(501)),
             ("fits.lua", &"\n".repeat(100)),
             ("long.lua", &"\n".repeat(101)),
+            ("long.java", &"\n".repeat(501)),
             ("long.md", &"\n".repeat(900)),
         ]);
 
         let found: Vec<String> = check(&tree).into_iter().map(|found| found.path).collect();
 
-        assert_eq!(found, ["long.rs", "long.lua"]);
+        assert_eq!(found, ["long.rs", "long.lua", "long.java"]);
     }
 }

@@ -1,0 +1,233 @@
+//! The JVM's process, and the lines to and from it.
+
+use super::Jvm;
+use super::answer::{Line, Pending, Slot};
+use crate::leash;
+use crate::wait::{LIMIT, eventually};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// How many of the last lines of the error output are kept.
+const CHATTER_LINES_MAX: usize = 200;
+
+/// What the JVM printed beside its answers, to be shown when something fails.
+type Chatter = VecDeque<String>;
+
+#[derive(Debug)]
+pub(super) struct Dialogue {
+    process: Mutex<Child>,
+    /// While it is open, the JVM lives: at its end, which comes with ours, it halts.
+    input: Mutex<ChildStdin>,
+    asked: Arc<Mutex<Asked>>,
+    chatter: Arc<Mutex<Chatter>>,
+    numbers: AtomicU64,
+}
+
+/// The commands without an answer.
+#[derive(Debug, Default)]
+struct Asked {
+    slots: BTreeMap<u64, Arc<Slot>>,
+    /// The JVM has closed its output: no more answers come.
+    is_over: bool,
+}
+
+impl Dialogue {
+    #[track_caller]
+    pub(super) fn begin(jar: &Path, jvm: Jvm) -> Self {
+        let mut process = Command::new("java")
+            .args(flags(jvm))
+            .arg("-jar")
+            .arg(jar)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // When we are gone, the system wakes and hangs up a stopped process of an own group only.
+            .process_group(0)
+            .spawn()
+            .expect("java starts");
+        let input = process.stdin.take().expect("a pipe");
+        let answers = process.stdout.take().expect("a pipe");
+        let errors = process.stderr.take().expect("a pipe");
+        let asked = Arc::default();
+        let chatter = Arc::default();
+        let overhears = overhear(errors, Arc::clone(&chatter));
+        listen(answers, Arc::clone(&asked), Arc::clone(&chatter), overhears);
+        Self {
+            process: Mutex::new(process),
+            input: Mutex::new(input),
+            asked,
+            chatter,
+            numbers: AtomicU64::new(1),
+        }
+    }
+
+    /// A number that was not given before.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Gives a command, whose other fields are the object `fields`.
+    pub(super) fn ask<T: DeserializeOwned>(
+        self: &Arc<Self>,
+        command: &str,
+        mut fields: Value,
+    ) -> Pending<T> {
+        let id = self.number();
+        fields["do"] = json!(command);
+        fields["id"] = json!(id);
+        let slot = Arc::new(Slot::default());
+        let line = fields.to_string();
+        {
+            let mut asked = lock(&self.asked);
+            match asked.is_over {
+                true => slot.put(None),
+                false => drop(asked.slots.insert(id, Arc::clone(&slot))),
+            }
+        }
+        // A JVM that does not listen is about to end, and then the answer is that there is none.
+        let _ = writeln!(lock(&self.input), "{line}");
+        Pending::new(Arc::clone(self), slot, line)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        lock(&self.process).id()
+    }
+
+    pub(super) fn stop(&self) {
+        leash::stop(&lock(&self.process));
+    }
+
+    pub(super) fn cont(&self) {
+        leash::cont(&lock(&self.process));
+    }
+
+    pub(super) fn kill(&self) {
+        // It may have ended by itself.
+        let _ = lock(&self.process).kill();
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_end(&self) -> ExitStatus {
+        let mut status = None;
+        eventually(LIMIT, "the JVM ends", || {
+            status = self.exit_status();
+            status.is_some()
+        });
+        status.expect("the wait ended well")
+    }
+
+    /// Whether it runs, and what it printed, for the text of a failure.
+    #[track_caller]
+    pub(super) fn state(&self) -> String {
+        let is_over = lock(&self.asked).is_over;
+        let state = match is_over {
+            true => format!("it ended with {}", self.wait_for_end()),
+            false => "it runs".to_owned(),
+        };
+        let chatter: Vec<String> = lock(&self.chatter).iter().cloned().collect();
+        format!("{state}; it printed:\n{}", chatter.join("\n"))
+    }
+
+    fn exit_status(&self) -> Option<ExitStatus> {
+        lock(&self.process)
+            .try_wait()
+            .expect("the JVM is our child")
+    }
+}
+
+impl Drop for Dialogue {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = lock(&self.process).wait();
+    }
+}
+
+fn flags(jvm: Jvm) -> &'static [&'static str] {
+    match jvm {
+        Jvm::Quick => &[
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            "-Xmx256m",
+        ],
+        Jvm::Full => &[],
+    }
+}
+
+/// Brings each answer to who waits for it, until the JVM ends.
+fn listen(
+    output: ChildStdout,
+    asked: Arc<Mutex<Asked>>,
+    chatter: Arc<Mutex<Chatter>>,
+    overhears: JoinHandle<()>,
+) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let Ok(answer) = serde_json::from_str::<Line>(&line) else {
+                keep(&chatter, line);
+                continue;
+            };
+            if let Some(slot) = lock(&asked).slots.remove(&answer.id) {
+                slot.put(Some(answer));
+            }
+        }
+        // Who is told that there is no answer wants to know why.
+        let _ = overhears.join();
+        let mut asked = lock(&asked);
+        asked.is_over = true;
+        for slot in std::mem::take(&mut asked.slots).into_values() {
+            slot.put(None);
+        }
+    });
+}
+
+/// Keeps the last lines of the error output, until the JVM ends.
+fn overhear(output: ChildStderr, chatter: Arc<Mutex<Chatter>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            keep(&chatter, line);
+        }
+    })
+}
+
+fn keep(chatter: &Mutex<Chatter>, line: String) {
+    let mut chatter = lock(chatter);
+    if chatter.len() == CHATTER_LINES_MAX {
+        chatter.pop_front();
+    }
+    chatter.push_back(line);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Redisson;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn what_a_jvm_prints_before_it_dies_is_told() {
+        if !Redisson::Newest.is_here() {
+            return;
+        }
+        let dialogue = Arc::new(Dialogue::begin(Path::new("/nowhere.jar"), Jvm::Quick));
+
+        let pending = dialogue.ask::<()>("hello", json!({}));
+        let told = catch_unwind(AssertUnwindSafe(|| pending.wait())).unwrap_err();
+
+        let told = told.downcast_ref::<String>().unwrap();
+        assert!(told.contains("it ended with exit status: 1"), "{told}");
+        assert!(told.contains("jarfile /nowhere.jar"), "{told}");
+    }
+}

@@ -1,0 +1,43 @@
+package ferrolock.peer;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.redisson.api.RedissonClient;
+
+/** A client of Redisson, the threads that use it and the objects that they share. */
+final class Client {
+    private final RedissonClient redisson;
+    private final Synchronizers synchronizers;
+    private final Map<String, Worker> workers = new ConcurrentHashMap<>();
+
+    Client(RedissonClient redisson) {
+        this.redisson = redisson;
+        this.synchronizers = new Synchronizers(redisson);
+    }
+
+    RedissonClient redisson() {
+        return redisson;
+    }
+
+    Synchronizers synchronizers() {
+        return synchronizers;
+    }
+
+    Worker worker(String name) {
+        return workers.computeIfAbsent(name, Worker::new);
+    }
+
+    /** Ends the thread; one of that name that is asked for later is another. */
+    void endWorker(String name, Runnable last) {
+        Worker worker = workers.remove(name);
+        if (worker == null) {
+            throw new IllegalArgumentException("no such thread: " + name);
+        }
+        worker.end(last);
+    }
+
+    void close() {
+        workers.keySet().forEach(name -> endWorker(name, () -> {}));
+        redisson.shutdown();
+    }
+}

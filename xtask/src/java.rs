@@ -1,0 +1,121 @@
+//! The real Redisson for the tests: Java and Maven, found here or installed, and the program that they build.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::packages::{self, Packages};
+use crate::servers::REQUIRE_VARIABLE;
+use crate::shell;
+
+const NONE_VARIABLE: &str = "FERROLOCK_NO_JAVA";
+
+const PACKAGES: Packages = Packages {
+    apt: &["default-jdk-headless", "maven"],
+    dnf: &["java-latest-openjdk-devel", "maven"],
+    apk: &["openjdk17", "maven"],
+    brew: &["openjdk", "maven"],
+};
+
+/// The flag for the oldest Redisson that we speak to; without it, Maven takes the one that the project names.
+const OLDEST: &str = "-Dredisson.version=3.17.7";
+
+/// Whether tests can talk to Redisson.
+#[derive(Debug, Default)]
+pub(crate) struct Java {
+    /// If not, why, and what to do about it.
+    pub(crate) missing: Option<String>,
+}
+
+impl Java {
+    /// Installs what is not there, and builds the program with each version of Redisson.
+    pub(crate) fn get(root: &Path) -> Self {
+        let built = programs().and_then(|()| {
+            build(root, &[])?;
+            build(root, &[OLDEST])
+        });
+        Self {
+            missing: built.err().map(|why| format!("Redisson: {why}")),
+        }
+    }
+
+    /// Tells a command whether to look for it; without it, tests may do without.
+    pub(crate) fn hand_to(&self, command: &mut Command) {
+        if self.missing.is_some() {
+            Self::hide_from(command);
+        }
+    }
+
+    /// Lets a command find none, as on a machine that has none.
+    pub(crate) fn hide_from(command: &mut Command) {
+        command.env(NONE_VARIABLE, "1").env_remove(REQUIRE_VARIABLE);
+    }
+}
+
+fn programs() -> Result<(), String> {
+    if absent().is_none() {
+        return Ok(());
+    }
+    let why = match packages::install(&PACKAGES) {
+        Ok(()) => "it was installed, but there is still none on PATH".to_owned(),
+        Err(why) => why,
+    };
+    absent().map_or(Ok(()), |program| {
+        Err(format!(
+            "{program}: {why}. Install a JDK (17 or newer) and Maven"
+        ))
+    })
+}
+
+fn absent() -> Option<&'static str> {
+    ["java", "javac", "mvn"]
+        .into_iter()
+        .find(|program| shell::find(program).is_none())
+}
+
+fn build(root: &Path, flags: &[&str]) -> Result<(), String> {
+    let maven = |options: &[&str]| {
+        let mut command = Command::new("mvn");
+        command
+            .args(["--quiet", "--batch-mode"])
+            .args(options)
+            .args(flags)
+            .arg("package")
+            .current_dir(root.join("interop/java"));
+        command
+    };
+    // Without a network, if Maven has all it needs; what it says when it has not is of no interest.
+    if maven(&["--offline"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        return Ok(());
+    }
+    shell::run(&mut maven(&[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn require(java: &Java) -> Option<bool> {
+        let mut command = Command::new("cargo");
+        command.env(REQUIRE_VARIABLE, "1");
+        java.hand_to(&mut command);
+        command
+            .get_envs()
+            .find(|(name, _)| *name == OsStr::new(REQUIRE_VARIABLE))
+            .map(|(_, value)| value.is_some())
+    }
+
+    #[test]
+    fn tests_may_do_without_java_only_where_there_is_none() {
+        let here = Java { missing: None };
+        let missing = Java {
+            missing: Some("no `mvn`".to_owned()),
+        };
+
+        assert_eq!(require(&here), Some(true));
+        assert_eq!(require(&missing), Some(false));
+    }
+}
