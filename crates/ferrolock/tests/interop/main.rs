@@ -1,0 +1,20 @@
+//! Ours and the real Redisson on one server: the same lock, seen from both sides.
+//!
+//! | file | what it tells |
+//! |---|---|
+//! | [`scene`] | a server with a client of each side, and what a story is |
+//! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+#[macro_use]
+mod scene;
+mod taking_over;

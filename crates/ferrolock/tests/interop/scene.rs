@@ -1,0 +1,113 @@
+//! Where a story happens: a server, a client of ours, and one of Redisson's in a JVM that all stories share.
+//!
+//! A story is an `async fn` over a [`Scene`]. `stories!` makes three tests of it: on Redis and on Valkey with the newest
+//! Redisson, and on Redis with the oldest. What the oldest cannot do is listed under `newest_only!`.
+
+use std::time::{Duration, Instant};
+
+use ferrolock::{Client, Guard, Lock, Remaining};
+use testkit::java::{JavaClient, JavaPeer, Redisson, now};
+use testkit::{Kind, Server};
+use tokio::task::JoinHandle;
+
+macro_rules! stories {
+    ($($story:ident),+ $(,)?) => {
+        newest_only!($($story),+);
+        mod oldest {
+            use testkit::{Kind, java::Redisson};
+            $(#[test] fn $story() { crate::scene::play(Kind::Redis, Redisson::Oldest, super::$story) })+
+        }
+    };
+}
+
+macro_rules! newest_only {
+    ($($story:ident),+ $(,)?) => {
+        mod redis {
+            use testkit::{Kind, java::Redisson};
+            $(#[test] fn $story() { crate::scene::play(Kind::Redis, Redisson::Newest, super::$story) })+
+        }
+        mod valkey {
+            use testkit::{Kind, java::Redisson};
+            $(#[test] fn $story() { crate::scene::play(Kind::Valkey, Redisson::Newest, super::$story) })+
+        }
+    };
+}
+
+/// A server of the story's own, with both sides on it.
+pub(crate) struct Scene {
+    pub(crate) server: Server,
+    /// The JVM; stories that end one start their own.
+    pub(crate) peer: &'static JavaPeer,
+    /// With Redisson's usual settings.
+    pub(crate) java: JavaClient,
+    /// With the usual settings.
+    pub(crate) ours: Client,
+}
+
+/// Plays a story; says so where there is no such server or no Java.
+pub(crate) fn play(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
+    if !kind.is_here() {
+        return;
+    }
+    let Some(peer) = JavaPeer::shared(redisson) else {
+        return;
+    };
+    // Two workers: a story blocks where it waits for Java, and ours goes on.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let server = Server::start(kind);
+        let scene = Scene {
+            java: peer.open(&server),
+            ours: Client::connect(server.url()).await.unwrap(),
+            peer,
+            server,
+        };
+        story(&scene).await;
+    });
+}
+
+impl Scene {
+    /// Waits until so many clients listen for the release of a lock.
+    pub(crate) fn until_awaited(&self, name: &str, by: i64) {
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        self.server.wait_for_subscribers(&channel, by);
+    }
+}
+
+/// Ours, waiting in a task for a lock; when it has it, it tells the time by [`now`].
+pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
+    tokio::spawn(async move {
+        let guard = lock.lock().await.unwrap();
+        (guard, now())
+    })
+}
+
+/// What must happen at once, and did, so long after its cause.
+///
+/// A tenth of it is promised; no lease here ends, and no safety poll comes, in that time.
+#[track_caller]
+pub(crate) fn assert_at_once(what: &str, from: Duration, to: Duration) {
+    let took = to.saturating_sub(from);
+    eprintln!("{what}: {took:.1?}");
+    assert!(took < Duration::from_secs(1), "{what}: {took:?}");
+}
+
+/// What is left of a lease as ours sees it.
+pub(crate) async fn left(lock: &Lock) -> Duration {
+    match lock.remaining().await.unwrap() {
+        Remaining::Left(time) => time,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether the time lies in the last part of the lease that passed since `begun`, seen now.
+pub(crate) fn is_what_is_left(left: Duration, lease: Duration, begun: Instant) -> bool {
+    left <= lease && left + begun.elapsed() + GRAIN >= lease
+}
+
+/// Redis rounds times to milliseconds, here and there.
+const GRAIN: Duration = Duration::from_millis(5);

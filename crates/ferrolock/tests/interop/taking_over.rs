@@ -1,0 +1,224 @@
+//! One side holds: the other is busy for as long, and gets the lock at once when it is free, however that came.
+
+use std::time::{Duration, Instant};
+
+use ferrolock::{Client, ErrorKind};
+use testkit::java::{Jvm, now};
+use testkit::process::{self, Child};
+use testkit::{JavaPeer, LIMIT};
+
+use crate::scene::{Scene, assert_at_once, is_what_is_left, left, waiter};
+
+stories!(
+    while_java_holds_ours_is_busy_for_as_long,
+    while_ours_holds_java_is_busy_for_as_long,
+    ours_gets_it_when_java_unlocks,
+    java_gets_it_when_ours_unlocks,
+    ours_gets_it_when_javas_lease_ends,
+    java_gets_it_when_our_lease_ends,
+    ours_gets_it_when_java_forces_it_open,
+    java_gets_it_when_ours_forces_it_open,
+    ours_gets_it_a_lease_after_the_jvm_halted,
+    java_gets_it_a_lease_after_our_process_was_killed,
+);
+
+const LEASE: Duration = Duration::from_secs(20);
+/// Short, for those who wait for its end.
+const BRIEF: Duration = Duration::from_secs(2);
+/// Without a lease of the caller's own, on both sides.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+async fn while_java_holds_ours_is_busy_for_as_long(scene: &Scene) {
+    let thread = scene.java.thread("a");
+    // Else the second hold would have the lease of the first, with an old Redisson (W15).
+    let java = thread.lock("orders").fresh();
+    let ours = scene.ours.lock("orders");
+    for lease in [LEASE, WATCHDOG] {
+        let begun = Instant::now();
+        match lease {
+            WATCHDOG => java.lock().unwrap(),
+            lease => java.lock_for(lease).unwrap(),
+        }
+
+        assert!(ours.try_lock().await.unwrap().is_none());
+        assert!(ours.is_locked().await.unwrap());
+        let left = left(&ours).await;
+        assert!(is_what_is_left(left, lease, begun), "{left:?} of {lease:?}");
+        let holders = ours.holders().await.unwrap();
+        assert_eq!(holders.len(), 1);
+        assert_eq!(holders[0].owner.as_str(), thread.owner());
+
+        java.unlock().unwrap();
+        assert!(!ours.is_locked().await.unwrap());
+    }
+}
+
+async fn while_ours_holds_java_is_busy_for_as_long(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    for lease in [LEASE, WATCHDOG] {
+        let begun = Instant::now();
+        let lock = match lease {
+            WATCHDOG => scene.ours.lock("orders"),
+            lease => scene.ours.lock("orders").lease(lease),
+        };
+        let guard = lock.lock().await.unwrap();
+
+        assert!(!java.try_lock().unwrap());
+        assert!(!java.try_lock_within(Duration::from_millis(50)).unwrap());
+        assert!(java.is_locked().unwrap());
+        assert!(!java.is_held().unwrap());
+        let left = Duration::from_millis(java.remaining_ms().unwrap().try_into().unwrap());
+        assert!(is_what_is_left(left, lease, begun), "{left:?} of {lease:?}");
+
+        guard.unlock().await.unwrap();
+        assert!(!java.is_locked().unwrap());
+        assert_eq!(java.remaining_ms().unwrap(), -2);
+    }
+}
+
+async fn ours_gets_it_when_java_unlocks(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    java.lock().unwrap();
+    let waiting = waiter(scene.ours.lock("orders"));
+    scene.until_awaited("orders", 1);
+
+    let unlocking = now();
+    java.unlock().unwrap();
+
+    let (guard, granted) = waiting.await.unwrap();
+    assert_at_once("Java's unlock to ours", unlocking, granted);
+    assert!(!java.try_lock().unwrap());
+    guard.unlock().await.unwrap();
+}
+
+async fn java_gets_it_when_ours_unlocks(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    let guard = scene.ours.lock("orders").lock().await.unwrap();
+    let waiting = java.begin_lock();
+    scene.until_awaited("orders", 1);
+    assert!(!waiting.is_done());
+
+    let unlocking = now();
+    guard.unlock().await.unwrap();
+
+    let granted = waiting.answer(LIMIT);
+    granted.result.unwrap();
+    assert_at_once("our unlock to Java", unlocking, granted.ended);
+    assert!(java.is_held().unwrap());
+    assert!(
+        scene
+            .ours
+            .lock("orders")
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+async fn ours_gets_it_when_javas_lease_ends(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    let begun = now();
+    java.lock_for(BRIEF).unwrap();
+    let end = now() + BRIEF;
+
+    let (guard, granted) = waiter(scene.ours.lock("orders")).await.unwrap();
+
+    assert!(granted >= begun + BRIEF, "{:?}", granted - begun);
+    assert_at_once("the end of Java's lease to ours", end, granted);
+    let late = java.unlock().unwrap_err();
+    assert!(late.is("IllegalMonitorStateException"), "{late}");
+    assert!(guard.check().await.is_ok(), "ours is untouched by it");
+}
+
+async fn java_gets_it_when_our_lease_ends(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    let begun = now();
+    let lock = scene.ours.lock("orders").lease(BRIEF);
+    let guard = lock.lock().await.unwrap();
+    let end = now() + BRIEF;
+
+    let granted = java.begin_lock().answer(LIMIT);
+
+    granted.result.unwrap();
+    assert!(granted.ended >= begun + BRIEF);
+    assert_at_once("the end of our lease to Java", end, granted.ended);
+    let late = guard.unlock().await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Lost);
+    assert!(java.is_held().unwrap(), "Java's is untouched by it");
+}
+
+async fn ours_gets_it_when_java_forces_it_open(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    java.lock().unwrap();
+    let waiting = waiter(scene.ours.lock("orders"));
+    scene.until_awaited("orders", 1);
+
+    let forcing = now();
+    let other = scene.java.thread("b").lock("orders");
+    assert!(other.force_unlock().unwrap());
+
+    let (_guard, granted) = waiting.await.unwrap();
+    assert_at_once("Java's force-unlock to ours", forcing, granted);
+    let late = java.unlock().unwrap_err();
+    assert!(late.is("IllegalMonitorStateException"), "{late}");
+}
+
+async fn java_gets_it_when_ours_forces_it_open(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    let _guard = scene.ours.lock("orders").lock().await.unwrap();
+    let waiting = java.begin_lock();
+    scene.until_awaited("orders", 1);
+
+    let forcing = now();
+    assert!(scene.ours.lock("orders").force_unlock().await.unwrap());
+
+    let granted = waiting.answer(LIMIT);
+    granted.result.unwrap();
+    assert_at_once("our force-unlock to Java", forcing, granted.ended);
+}
+
+async fn ours_gets_it_a_lease_after_the_jvm_halted(scene: &Scene) {
+    let Some(peer) = JavaPeer::start(scene.peer.redisson(), Jvm::Quick) else {
+        return;
+    };
+    let client = peer.client(&scene.server.url()).watchdog(BRIEF).open();
+    client.thread("a").lock("orders").lock().unwrap();
+    let waiting = waiter(scene.ours.lock("orders"));
+    scene.until_awaited("orders", 1);
+
+    peer.halt();
+    let end = now() + left(&scene.ours.lock("orders")).await;
+
+    let (_guard, granted) = waiting.await.unwrap();
+    assert_at_once("the lease of a halted JVM to ours", end, granted);
+}
+
+async fn java_gets_it_a_lease_after_our_process_was_killed(scene: &Scene) {
+    let java = scene.java.thread("a").lock("orders");
+    let mut holder = Child::again("taking_over::holder", &[&scene.server.url()]);
+    assert_eq!(holder.hear(LIMIT), "holding");
+    let waiting = java.begin_lock();
+    scene.until_awaited("orders", 1);
+
+    holder.kill();
+    let end = now() + left(&scene.ours.lock("orders")).await;
+
+    let granted = waiting.answer(LIMIT);
+    granted.result.unwrap();
+    assert_at_once("the lease of a killed process to Java", end, granted.ended);
+}
+
+/// A process of ours that holds the lock for as long as it lives.
+#[test]
+fn holder() {
+    let Some(role) = process::role() else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let builder = Client::builder().url(&role.args()[0]);
+        let client = builder.watchdog_lease(BRIEF).connect().await.unwrap();
+        let _guard = client.lock("orders").lock().await.unwrap();
+        role.say("holding");
+        role.hear();
+    });
+}
