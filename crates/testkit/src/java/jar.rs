@@ -87,11 +87,14 @@ fn find(redisson: Redisson) -> Result<PathBuf, String> {
     if env::var("FERROLOCK_NO_JAVA").is_ok_and(|told| told == "1") {
         return Err("FERROLOCK_NO_JAVA=1 says that there is no Java".to_owned());
     }
-    Command::new("java")
+    let java = Command::new("java")
         .arg("-version")
         .stderr(Stdio::null())
         .status()
         .map_err(|why| format!("java does not run: {why}"))?;
+    if !java.success() {
+        return Err(format!("`java -version`: {java}"));
+    }
     Project::ours("mvn").jar(redisson.version())
 }
 
