@@ -2,7 +2,6 @@
 
 use crate::connection::Connection;
 use crate::resp::Reply;
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -20,8 +19,7 @@ pub struct Entry {
 }
 
 /// What a key holds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A string.
     Text(String),
@@ -32,7 +30,6 @@ pub enum Value {
     /// A sorted set: members and scores, from the lowest.
     SortedSet(Vec<(String, String)>),
     /// A set.
-    #[serde(skip)]
     Set(BTreeSet<String>),
 }
 

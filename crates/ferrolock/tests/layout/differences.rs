@@ -1,16 +1,16 @@
-//! The one table of what we do otherwise than Redisson on purpose, and the test that plays everything it did.
+//! The one table of what we do otherwise than Redisson on purpose: in single steps, and in every step of a kind.
 //!
-//! W numbers are those of the list of Redisson's weaknesses in the protocol notes; `API` is a call that guards and
-//! typed durations leave no words for.
+//! W numbers are those of the list of differences in `docs/redisson.md`; `API` is a call that guards and typed
+//! durations leave no words for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ferrolock::ErrorKind;
-use testkit::fixtures::{Scenario, scenarios};
-use testkit::{Server, servers};
+use testkit::fixtures::{Outcome, Primitive, Returned, Scenario, Step, Ttl, scenarios};
 
-use crate::player::Player;
-use crate::runtime;
+use crate::player::fresh;
+use crate::replay::REPLAYED;
 
 /// A step that ends otherwise than it did in Java.
 pub(crate) struct Difference {
@@ -22,7 +22,7 @@ pub(crate) struct Difference {
 }
 
 /// What ours does instead; what is not named is as recorded.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Ours {
     /// Nobody without a guard can unlock: there is no such call, and nothing changes.
     NoSuchCall,
@@ -36,11 +36,51 @@ pub(crate) enum Ours {
     Served { step: usize, lease: Duration },
 }
 
+/// What is otherwise in every step of a kind.
+pub(crate) struct Everywhere {
+    pub(crate) habit: Habit,
+    /// The weakness that we do not copy.
+    pub(crate) why: &'static str,
+    /// Where it is seen: there in at least one step, elsewhere in none.
+    pub(crate) seen_in: &'static [Primitive],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Habit {
+    /// Redisson's unlock writes its answer to a key of its own and deletes it; ours writes no key that is not in the
+    /// recorded keyspace, before the step or after it, and tells the same answer to its caller.
+    NoLatch,
+    /// The number behind a client's uuid is a thread's in Java, the same each time. Here it is a tenure's: re-entry
+    /// keeps it, and whoever comes in anew has one that was never there before.
+    Tenures,
+    /// What Java says with a time below zero (no wait, no fixed lease), our caller says by giving none.
+    NoNegativeTimes,
+}
+
+/// All habits.
+pub(crate) const EVERYWHERE: &[Everywhere] = &[
+    Everywhere {
+        habit: Habit::NoLatch,
+        why: "W26",
+        seen_in: &[Primitive::Lock, Primitive::NonReentrantLock],
+    },
+    Everywhere {
+        habit: Habit::Tenures,
+        why: "W3, W8",
+        seen_in: &[Primitive::Lock, Primitive::NonReentrantLock],
+    },
+    Everywhere {
+        habit: Habit::NoNegativeTimes,
+        why: "API",
+        seen_in: &[Primitive::Lock],
+    },
+];
+
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// All of it.
+/// All steps.
 pub(crate) const DIFFERENCES: &[Difference] = &[
     // A lease of zero is a mistake of the caller: told, not taken for "renew for ever".
     Difference {
@@ -179,46 +219,104 @@ pub(crate) fn difference(scenario: &str, step: usize) -> Option<&'static Differe
         .find(|difference| difference.scenario == scenario && difference.step == step)
 }
 
+/// The habits that a primitive shows.
+pub(crate) fn habits_of(primitive: Primitive) -> BTreeSet<Habit> {
+    let seen = EVERYWHERE.iter();
+    let seen = seen.filter(|everywhere| everywhere.seen_in.contains(&primitive));
+    seen.map(|everywhere| everywhere.habit).collect()
+}
+
 #[test]
-fn every_difference_is_of_a_recorded_step_and_has_a_reason() {
+fn every_difference_is_of_a_step_that_is_replayed_and_has_a_reason() {
     let scenarios = scenarios();
-    for difference in DIFFERENCES {
-        let scenario = scenarios
-            .iter()
-            .find(|scenario| scenario.name == difference.scenario)
-            .unwrap_or_else(|| panic!("no scenario {}", difference.scenario));
-        assert!(difference.step >= 1 && difference.step <= scenario.steps.len());
-        assert!(difference.why == "API" || difference.why.starts_with('W'));
+    let mut steps = BTreeSet::new();
+    for Difference {
+        scenario: name,
+        step,
+        why,
+        ours,
+    } in DIFFERENCES
+    {
+        let scenario = scenarios.iter().find(|scenario| scenario.name == *name);
+        let scenario = scenario.unwrap_or_else(|| panic!("no scenario {name}"));
+
+        assert!(REPLAYED.contains(&scenario.primitive), "{name}");
+        assert!(
+            *step >= 1 && *step <= scenario.steps.len(),
+            "{name}, {step}"
+        );
+        assert!(steps.insert((name, step)), "twice: {name}, {step}");
+        assert!(is_reason(why), "{name}, {step}: {why}");
+        assert!(is_told(&format!("Ours::{ours:?}")), "{ours:?}");
+        assert!(
+            differs(scenario, *step, *ours),
+            "as recorded: {name}, {step}"
+        );
     }
 }
 
 #[test]
-fn after_each_step_of_a_plain_lock_the_server_is_as_redisson_leaves_it() {
-    play_all("lock");
-}
-
-#[test]
-fn after_each_step_of_a_non_reentrant_lock_the_server_is_as_redisson_leaves_it() {
-    play_all("non-reentrant lock");
-}
-
-fn play_all(primitive: &str) {
-    let scenarios: Vec<Scenario> = scenarios()
-        .into_iter()
-        .filter(|scenario| scenario.primitive == primitive)
+fn every_habit_has_a_reason_and_is_seen_in_what_is_replayed() {
+    let habits: BTreeSet<_> = EVERYWHERE
+        .iter()
+        .map(|everywhere| everywhere.habit)
         .collect();
-    assert!(!scenarios.is_empty());
-    for kind in servers() {
-        let server = Server::start(kind);
-        for scenario in &scenarios {
-            server.command(&["FLUSHALL"]);
-            runtime().block_on(async {
-                let mut player = Player::new(&server, scenario).await;
-                for step in &scenario.steps {
-                    player.play(step).await;
-                }
-            });
+
+    assert_eq!(habits.len(), EVERYWHERE.len(), "no habit twice");
+    for everywhere in EVERYWHERE {
+        let habit = everywhere.habit;
+        assert!(is_reason(everywhere.why), "{habit:?}");
+        assert!(is_told(&format!("Habit::{habit:?}")), "{habit:?}");
+        assert!(!everywhere.seen_in.is_empty(), "{habit:?}");
+        let replayed = everywhere.seen_in.iter().all(|one| REPLAYED.contains(one));
+        assert!(replayed, "{habit:?}");
+    }
+}
+
+/// The page for people, which has the same reasons and names the rows of this table.
+const PAGE: &str = include_str!("../../../../docs/redisson.md");
+
+/// Numbers of the page's list of weaknesses, or `API`.
+fn is_reason(why: &str) -> bool {
+    let listed = |weakness: &str| {
+        let mut rows = PAGE.lines().filter(|line| line.starts_with("| W"));
+        rows.any(|row| row.split(['|', ',']).any(|cell| cell.trim() == weakness))
+    };
+    why == "API" || why.split(", ").all(listed)
+}
+
+/// Whether the page names a row of this table, by its kind.
+fn is_told(row: &str) -> bool {
+    let kind = row.split(|c: char| !c.is_alphanumeric() && c != ':').next();
+    PAGE.contains(&format!("`{}`", kind.unwrap()))
+}
+
+/// Whether ours is not what was recorded, and the recorded step is one to which it can be done.
+fn differs(scenario: &Scenario, step: usize, ours: Ours) -> bool {
+    let recorded: &Step = &scenario.steps[step - 1];
+    let returns = matches!(recorded.reply, Some(Outcome::Returns(_)));
+    match ours {
+        Ours::NoSuchCall => {
+            let throws = matches!(&recorded.reply, Some(Outcome::Throws { class, .. })
+                if class == "IllegalMonitorStateException");
+            recorded.call.method() == "unlock" && throws
         }
-        eprintln!("{}: {} scenarios", kind.name(), scenarios.len());
+        Ours::Refused(_) => returns,
+        Ours::NothingToGiveBack => {
+            let refused = difference(&scenario.name, step - 1);
+            let refused = refused.is_some_and(|before| matches!(before.ours, Ours::Refused(_)));
+            let void = recorded.reply == Some(Outcome::Returns(Returned::Void));
+            recorded.call.method() == "unlock" && refused && void
+        }
+        Ours::Lease(lease) => match (recorded.keyspace[0].ttl, fresh(lease)) {
+            (Ttl::Within { min: a, max: b }, Ttl::Within { min: c, max: d }) => b < c || d < a,
+            _ => true,
+        },
+        Ours::Served { step: earlier, .. } => {
+            let pending = scenario.steps[earlier - 1].reply == Some(Outcome::Pending);
+            let later = &scenario.steps[step..];
+            let completes = |step: &Step| step.completes.iter().any(|one| one.step == earlier);
+            pending && recorded.keyspace.is_empty() && later.iter().any(completes)
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::{connect, on_each_server};
 
 fn told(journal: &mut Journal) -> Vec<(String, String)> {
-    let messages = journal.take();
+    let messages = journal.take().messages;
     messages
         .into_iter()
         .map(|message| (message.channel, message.payload))

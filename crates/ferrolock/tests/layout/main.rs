@@ -10,6 +10,7 @@
     reason = "test code"
 )]
 
+mod actor;
 mod after_loss;
 mod bad_input;
 mod differences;
@@ -17,6 +18,7 @@ mod examples;
 mod journal;
 mod player;
 mod refusals;
+mod replay;
 mod secrets;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,372 +1,349 @@
-//! Plays recorded scenarios with our library and compares each step.
+//! Plays recorded scenarios and compares each step: outcome, messages, keys that were written, keyspace.
 //!
-//! An owner `U:42` is client `U` and an [`Owner`] of it, with the stack of guards it has on each name; `unlock` gives
-//! back the youngest. The numbers that our clients take for tenures are read back as the owner that took them.
+//! The fields that our clients write for their tenures are read back as the owner that wrote them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Debug;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use ferrolock::{CancellationToken, Client, ErrorKind, Guard, Lock, Owner, Remaining};
-use testkit::fixtures::{KeyState, Outcome, Returned, Scenario, Step, Ttl};
-use testkit::{LIMIT, Server, Value};
-use tokio::task::JoinHandle;
+use ferrolock::{ErrorKind, Unlocked};
+use testkit::fixtures::{
+    Call, Caller, Content, KeyState, Outcome, Returned, Scenario, Step, Ttl, Word,
+};
+use testkit::{Reply, Server, Value};
 
-use crate::differences::{Ours, difference};
+use crate::actor::{Actor, Seen, object};
+use crate::differences::{Habit, Ours, difference};
 use crate::journal::Journal;
-
-type Taken = ferrolock::Result<Option<Guard>>;
 
 pub(crate) struct Player<'a> {
     server: &'a Server,
     scenario: &'a Scenario,
-    begun: Instant,
     journal: Journal,
-    clients: BTreeMap<char, Client>,
-    owners: BTreeMap<String, Owner>,
-    guards: BTreeMap<(String, String), Vec<Guard>>,
-    pending: BTreeMap<usize, Pending>,
-    /// Fields on the server, and whose they are.
-    fields: HashMap<String, String>,
-}
-
-struct Pending {
-    owner: String,
-    name: String,
-    stop: CancellationToken,
-    call: JoinHandle<Taken>,
+    clients: BTreeMap<char, Actor>,
+    /// Ends of calls that came before they did in Java.
+    early: BTreeMap<usize, Seen>,
+    /// The keys that the last step left.
+    left: BTreeSet<String>,
+    /// When each step began, in milliseconds of the server's clock.
+    begun: Vec<i64>,
+    first: Instant,
+    /// How much of the time since then passed in Java as well.
+    meant: Duration,
+    habits: BTreeSet<Habit>,
 }
 
 impl<'a> Player<'a> {
-    pub(crate) async fn new(server: &'a Server, scenario: &'a Scenario) -> Self {
+    /// Plays all steps; returns what ours did otherwise all along.
+    pub(crate) async fn play(server: &'a Server, scenario: &'a Scenario) -> BTreeSet<Habit> {
+        server.command(&["FLUSHALL"]);
         let mut clients = BTreeMap::new();
         for letter in ['U', 'V'] {
-            let client = Client::connect(server.url()).await.unwrap();
-            clients.insert(letter, client);
+            clients.insert(letter, Actor::connect(server).await);
         }
-        Self {
+        let mut player = Self {
             server,
             scenario,
-            begun: Instant::now(),
             journal: Journal::of(server),
             clients,
-            owners: BTreeMap::new(),
-            guards: BTreeMap::new(),
-            pending: BTreeMap::new(),
-            fields: HashMap::new(),
+            early: BTreeMap::new(),
+            left: BTreeSet::new(),
+            begun: Vec::new(),
+            first: Instant::now(),
+            meant: Duration::ZERO,
+            habits: BTreeSet::new(),
+        };
+        for step in &scenario.steps {
+            player.step(step).await;
         }
+        player.end().await
     }
 
-    pub(crate) async fn play(&mut self, step: &Step) {
+    async fn step(&mut self, step: &Step) {
         let ours = difference(&self.scenario.name, step.step).map(|difference| difference.ours);
-        let at = format!("{}, step {}: {}", self.scenario.name, step.step, step.call);
-        match ours {
-            Some(Ours::NoSuchCall | Ours::NothingToGiveBack) => {
-                assert_eq!(step.call, "unlock()", "{at}");
-                let (owner, name) = self.who(step);
-                let held = self.guards.get(&(owner, name)).map_or(0, Vec::len);
-                assert_eq!(held, 0, "{at}: there is a guard to call it on");
-            }
-            Some(Ours::Refused(kind)) => {
-                let outcome = self.act(step).await;
-                assert_eq!(outcome, Some(Seen::Failed(kind)), "{at}");
-            }
-            _ => {
-                let outcome = self.act(step).await;
-                check_outcome(&at, step.reply.as_ref(), outcome);
-            }
-        }
-        if let Some(Ours::Served { step, .. }) = ours {
-            self.finish(&at, step).await;
+        let at = format!(
+            "{}, step {}: {:?}",
+            self.scenario.name, step.step, step.call
+        );
+        self.begun.push(now(self.server));
+        self.act(&at, step, ours).await;
+        if let Some(Ours::Served { step, .. }) = ours
+            && !self.early.contains_key(&step)
+        {
+            let seen = self.caller_of(step).finish(step).await;
+            self.early.insert(step, seen);
         }
         for completion in &step.completes {
-            if let Some(seen) = self.finish(&at, completion.step).await {
-                check_outcome(&at, Some(&completion.reply), Some(seen));
-            }
-        }
-        self.check_server(&at, step, ours);
-        self.check_pending(&at);
-    }
-
-    /// Makes the call of a step.
-    async fn act(&mut self, step: &Step) -> Option<Seen> {
-        if step.owner == "peer" {
-            let words: Vec<&str> = step
-                .call
-                .strip_prefix("redis: ")
-                .unwrap()
-                .split(' ')
-                .collect();
-            self.server.command(&words);
-            return None;
-        }
-        if let Some(millis) = number_after(&step.call, "sleep ") {
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-            return None;
-        }
-        if step.call.starts_with("wait until") {
-            return None;
-        }
-        if let Some(of) = number_after(&step.call, "interrupt the thread that waits in step ") {
-            self.pending[&usize::try_from(of).unwrap()].stop.cancel();
-            return None;
-        }
-        let (owner, name) = self.who(step);
-        let handle = self.handle(step, &owner, &name);
-        let me = self.owners[&owner].clone();
-        Some(match verb(&step.call) {
-            "lock" | "lockInterruptibly" | "tryLock" => {
-                return self.take(step, owner, name, handle).await;
-            }
-            "unlock" => {
-                let guard = self.guards.get_mut(&(owner, name)).unwrap().pop().unwrap();
-                seen(guard.unlock().await.map(|_| Seen::Void))
-            }
-            "forceUnlock" | "delete" => seen(handle.force_unlock().await.map(Seen::Flag)),
-            "isLocked" => seen(handle.is_locked().await.map(Seen::Flag)),
-            "isHeldByCurrentThread" => seen(handle.is_held_by(&me).await.map(Seen::Flag)),
-            "getHoldCount" => seen(handle.hold_count(&me).await.map(|n| Seen::Number(n.into()))),
-            "remainTimeToLive" => seen(handle.remaining().await.map(|rest| match rest {
-                Remaining::Free => Seen::Number(-2),
-                Remaining::Left(left) => Seen::Number(i64::try_from(left.as_millis()).unwrap()),
-                other => panic!("{other:?}"),
-            })),
-            other => panic!("no such verb: {other}"),
-        })
-    }
-
-    /// Acquires; whoever is to wait is left waiting, with its subscription made.
-    async fn take(
-        &mut self,
-        step: &Step,
-        owner: String,
-        name: String,
-        handle: Lock,
-    ) -> Option<Seen> {
-        let stop = CancellationToken::new();
-        let handle = handle.cancelled_by(&stop);
-        let wait = number_after(&step.call, "wait ").map(Duration::from_millis);
-        let tries = step.call.starts_with("tryLock");
-        let call = tokio::spawn(async move {
-            match wait {
-                Some(wait) => handle.try_lock_for(wait).await,
-                None if tries => handle.try_lock().await,
-                None => handle.lock().await.map(Some),
-            }
-        });
-        if step.reply == Some(Outcome::Pending(true)) {
-            let channel = channel(&name);
-            self.server.wait_for_subscribers(&channel, 1);
-            let pending = Pending {
-                owner,
-                name,
-                stop,
-                call,
+            let seen = match self.early.remove(&completion.step) {
+                Some(seen) => seen,
+                None => {
+                    self.caller_of(completion.step)
+                        .finish(completion.step)
+                        .await
+                }
             };
-            self.pending.insert(step.step, pending);
-            return Some(Seen::Pending);
+            let call = &self.scenario.steps[completion.step - 1];
+            check_outcome(&at, call, &completion.reply, &seen);
         }
-        let taken = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap();
-        Some(self.taken(&step.call, owner, name, taken))
+        self.check_pending(&at, step);
+        let expected = self.expected(&at, step, ours);
+        self.check_journal(&at, step, ours, &expected);
+        self.check_keyspace(&at, &expected);
+        self.left = expected.into_iter().map(|state| state.key).collect();
     }
 
-    fn taken(&mut self, call: &str, owner: String, name: String, taken: Taken) -> Seen {
-        let void = call.starts_with("lock");
-        match taken {
-            Ok(Some(guard)) => {
-                let field = guard.owner_id().to_string();
-                self.fields.insert(field, owner.clone());
-                self.guards.entry((owner, name)).or_default().push(guard);
-                if void { Seen::Void } else { Seen::Flag(true) }
+    /// Does what the step says, and compares what its caller sees.
+    async fn act(&mut self, at: &str, step: &Step, ours: Option<Ours>) {
+        match &step.call {
+            Call::Sleep(time) => {
+                tokio::time::sleep(*time).await;
+                self.meant += *time;
             }
-            Ok(None) => Seen::Flag(false),
-            Err(error) => Seen::Failed(error.kind()),
+            Call::WaitFor(_) => {}
+            Call::Interrupt(of) => self.caller_of(*of).interrupt(*of),
+            Call::Command(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let reply = self.server.command(&words);
+                assert!(!matches!(reply, Reply::Error(_)), "{at}: {reply:?}");
+            }
+            Call::Create | Call::Method { .. } => self.call(at, step, ours).await,
         }
     }
 
-    /// Waits for the end of a call that was pending; `None` if its end was seen already.
-    async fn finish(&mut self, at: &str, step: usize) -> Option<Seen> {
-        let pending = self.pending.remove(&step)?;
-        let taken = tokio::time::timeout(LIMIT, pending.call)
-            .await
-            .unwrap_or_else(|_| panic!("{at}: the call of step {step} still waits"))
-            .unwrap();
-        let call = &self.scenario.steps[step - 1].call;
-        Some(self.taken(call, pending.owner, pending.name, taken))
-    }
-
-    fn check_pending(&self, at: &str) {
-        for (step, pending) in &self.pending {
-            assert!(
-                !pending.call.is_finished(),
-                "{at}: step {step} has returned"
-            );
+    async fn call(&mut self, at: &str, step: &Step, ours: Option<Ours>) {
+        let actor = self.caller_of(step.step);
+        if let Some(Ours::NoSuchCall | Ours::NothingToGiveBack) = ours {
+            assert_eq!(actor.guards(step), 0, "{at}: there is a guard to unlock");
+            return;
+        }
+        let seen = actor.call(step).await;
+        if let Some(Ours::Refused(kind)) = ours {
+            assert_eq!(seen, Seen::Failed(kind), "{at}");
+            return;
+        }
+        check_outcome(at, step, step.reply.as_ref().unwrap(), &seen);
+        match seen {
+            Seen::Pending => {
+                let channel = prefixed("redisson_lock__channel", &object(step).name);
+                self.server.wait_for_subscribers(&channel, 1);
+            }
+            // The recording has spent the whole wait as well.
+            Seen::Flag(false) => {
+                let wait = step.call.millis("wait").unwrap_or(0);
+                self.meant += Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+            }
+            Seen::Unlocked(_) => drop(self.habits.insert(Habit::NoLatch)),
+            _ => {}
         }
     }
 
-    fn check_server(&mut self, at: &str, step: &Step, ours: Option<Ours>) {
-        let messages = self.journal.take();
-        let empty = matches!(ours, Some(Ours::Refused(_) | Ours::NothingToGiveBack));
-        let recorded = if empty { &[][..] } else { &step.messages };
-        assert_eq!(messages, recorded, "{at}: messages");
+    /// Who made the call of a step.
+    fn caller_of(&mut self, step: usize) -> &mut Actor {
+        match self.scenario.steps[step - 1].owner {
+            Caller::Thread { client, .. } => self.clients.get_mut(&client).unwrap(),
+            other => panic!("{other} calls no method"),
+        }
+    }
 
-        let expected: Vec<KeyState> = match ours {
-            _ if empty => Vec::new(),
+    fn check_pending(&self, at: &str, step: &Step) {
+        for (waiting, returned) in self.clients.values().flat_map(Actor::waiting) {
+            assert!(!returned, "{at}: step {waiting} has returned");
+            assert_ne!(step.call, Call::WaitFor(waiting), "{at}: it still waits");
+        }
+    }
+
+    /// The keyspace that the step should leave.
+    fn expected(&self, at: &str, step: &Step, ours: Option<Ours>) -> Vec<KeyState> {
+        match ours {
+            Some(Ours::Refused(_) | Ours::NothingToGiveBack) => Vec::new(),
             Some(Ours::Lease(lease)) => {
                 let [held] = &step.keyspace[..] else {
                     panic!("{at}: one key")
                 };
+                let ttl = fresh(lease);
                 vec![KeyState {
-                    ttl: fresh(lease),
+                    ttl,
                     ..held.clone()
                 }]
             }
             Some(Ours::Served { step, lease }) => {
                 let earlier = &self.scenario.steps[step - 1];
                 vec![KeyState {
-                    key: self.who(earlier).1,
+                    key: object(earlier).name.clone(),
                     kind: "hash".to_owned(),
-                    value: Value::hash([(&earlier.owner, "1")]),
+                    value: Content::hash([(&earlier.owner.to_string(), "1")]),
                     ttl: fresh(lease),
                 }]
             }
-            _ => step.keyspace.clone(),
-        };
+            Some(Ours::NoSuchCall) | None => step.keyspace.clone(),
+        }
+    }
+
+    fn check_journal(&mut self, at: &str, step: &Step, ours: Option<Ours>, left: &[KeyState]) {
+        let heard = self.journal.take();
+        let silent = matches!(ours, Some(Ours::Refused(_) | Ours::NothingToGiveBack));
+        let recorded = if silent { &[][..] } else { &step.messages };
+        assert_eq!(heard.messages, recorded, "{at}: messages");
+
+        for key in &heard.touched {
+            let recorded = self.left.contains(key) || left.iter().any(|state| state.key == *key);
+            assert!(recorded, "{at}: {key:?} was written");
+        }
+        if !step.transient.is_empty() && !silent {
+            let lock = BTreeSet::from([object(step).name.clone()]);
+            assert_eq!(heard.touched, lock, "{at}: the lock and no latch");
+        }
+    }
+
+    fn check_keyspace(&self, at: &str, expected: &[KeyState]) {
         let found = self.server.dump();
-        let names = |keys: Vec<&String>| format!("{keys:?}");
-        assert_eq!(
-            names(found.iter().map(|entry| &entry.key).collect()),
-            names(expected.iter().map(|state| &state.key).collect()),
-            "{at}: keys"
-        );
-        for (entry, state) in found.iter().zip(&expected) {
-            assert_eq!(entry.kind, state.kind, "{at}");
-            assert_eq!(self.named(&entry.value), state.value, "{at}");
-            let admitted = self.with_time_passed(state.ttl).admits(entry.ttl);
+        let keys: Vec<_> = found.iter().map(|entry| &entry.key).collect();
+        let recorded: Vec<_> = expected.iter().map(|state| &state.key).collect();
+        assert_eq!(keys, recorded, "{at}: keys");
+        for (entry, state) in found.iter().zip(expected) {
+            let (key, value) = (&entry.key, self.named(at, &entry.value));
+            assert_eq!(entry.kind, state.kind, "{at}: {key:?}");
             assert!(
-                admitted,
-                "{at}: {:?} lives {:?}, not {:?}",
-                entry.key, entry.ttl, state.ttl
+                state.value.admits(&value, &self.begun),
+                "{at}: {key:?} holds {value:?}, not {:?}",
+                state.value
+            );
+            assert!(
+                self.with_delays(state.ttl).admits(entry.ttl),
+                "{at}: {key:?} lives {:?}, not {:?}",
+                entry.ttl,
+                state.ttl
             );
         }
     }
 
-    /// A slow machine makes times to live shorter, never longer, and by no more than the time that has passed.
-    fn with_time_passed(&self, ttl: Ttl) -> Ttl {
+    /// A slow machine makes times to live shorter, never longer, and by no more than it was late.
+    fn with_delays(&self, ttl: Ttl) -> Ttl {
+        let late = self.first.elapsed().saturating_sub(self.meant);
         match ttl {
             Ttl::Unlimited => ttl,
             Ttl::Within { min, max } => Ttl::Within {
-                min: min.saturating_sub(self.begun.elapsed()),
+                min: min.saturating_sub(late),
                 max,
             },
         }
     }
 
     /// The value with our fields read as their owners.
-    fn named(&self, value: &Value) -> Value {
+    fn named(&self, at: &str, value: &Value) -> Value {
         let Value::Hash(fields) = value else {
             return value.clone();
         };
-        let owner = |field: &String| self.fields.get(field).unwrap_or(field).clone();
-        Value::Hash(
-            fields
-                .iter()
-                .map(|(field, count)| (owner(field), count.clone()))
-                .collect(),
-        )
+        let mut named = BTreeMap::new();
+        for (field, count) in fields {
+            let mut owners = self
+                .clients
+                .values()
+                .filter_map(|actor| actor.owner_of(field));
+            let owner = owners
+                .next()
+                .map_or(field.clone(), |owner| owner.to_string());
+            let twice = named.insert(owner, count.clone());
+            assert_eq!(twice, None, "{at}: two fields of one owner in {fields:?}");
+        }
+        Value::Hash(named)
     }
 
-    /// The caller of a step, and the name it is about.
-    fn who(&mut self, step: &Step) -> (String, String) {
-        let on = step.on.as_deref().unwrap();
-        let name = on
-            .strip_prefix("non-reentrant lock ")
-            .or(on.strip_prefix("lock "))
-            .unwrap();
-        let name = name.strip_suffix(" (second object)").unwrap_or(name);
-        self.owners
-            .entry(step.owner.clone())
-            .or_insert_with(Owner::new);
-        (step.owner.clone(), name.to_owned())
-    }
-
-    fn handle(&mut self, step: &Step, owner: &str, name: &str) -> Lock {
-        let acquires = matches!(verb(&step.call), "lock" | "tryLock" | "lockInterruptibly");
-        if let Some(guards) = self.guards.get_mut(&(owner.to_owned(), name.to_owned()))
-            && acquires
-        {
-            // Nobody comes for a lock again with a guard in hand that says it is lost.
-            guards.retain(Guard::is_held);
+    /// Nothing waits any more, and whatever is given up now changes nothing.
+    async fn end(mut self) -> BTreeSet<Habit> {
+        let at = format!("{}, the end", self.scenario.name);
+        let waiting: Vec<_> = self.clients.values().flat_map(Actor::waiting).collect();
+        assert_eq!(waiting, [], "{at}");
+        assert_eq!(self.early, BTreeMap::new(), "{at}");
+        assert_eq!(self.left, BTreeSet::new(), "{at}: what is held is given up");
+        for actor in std::mem::take(&mut self.clients).into_values() {
+            self.habits.append(&mut actor.leave().await);
         }
-        let client = &self.clients[&owner.chars().next().unwrap()];
-        let mut lock = client.lock(name).owned_by(&self.owners[owner]);
-        if step.on.as_deref().unwrap().starts_with("non-reentrant") {
-            lock = lock.non_reentrant();
-        }
-        match number_after(&step.call, "lease ") {
-            Some(millis) => lock.lease(Duration::from_millis(millis)),
-            None => lock,
-        }
+        let heard = self.journal.take();
+        assert_eq!(heard.messages, [], "{at}");
+        assert_eq!(heard.touched, BTreeSet::new(), "{at}");
+        assert_eq!(self.server.dump(), [], "{at}");
+        self.habits
     }
 }
 
-/// What our caller saw.
-#[derive(Debug, PartialEq, Eq)]
-enum Seen {
-    Void,
-    Flag(bool),
-    Number(i64),
-    Failed(ErrorKind),
-    Pending,
-}
-
-fn seen(result: ferrolock::Result<Seen>) -> Seen {
-    result.unwrap_or_else(|error| Seen::Failed(error.kind()))
-}
-
-fn check_outcome(at: &str, recorded: Option<&Outcome>, seen: Option<Seen>) {
-    let same = match (recorded, &seen) {
-        (None, None) => true,
-        (Some(Outcome::Returns(Returned::Void)), Some(Seen::Void)) => true,
-        (Some(Outcome::Returns(Returned::Flag(a))), Some(Seen::Flag(b))) => a == b,
-        (Some(Outcome::Returns(Returned::Number(a))), Some(Seen::Number(b))) => a == b,
-        (Some(Outcome::ReturnsMs(range)), Some(Seen::Number(ms))) => range.admits(*ms),
-        (Some(Outcome::Pending(true)), Some(Seen::Pending)) => true,
-        (Some(Outcome::Throws(class)), Some(Seen::Failed(kind))) => match class.as_str() {
-            "IllegalMonitorStateException" => {
-                matches!(kind, ErrorKind::Lost | ErrorKind::WouldDeadlock)
-            }
-            "InterruptedException" => *kind == ErrorKind::Cancelled,
-            other => panic!("{at}: {other}"),
-        },
+/// Compares what the caller of `step` saw, then or later.
+fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen) {
+    let same = match (recorded, seen) {
+        (Outcome::Pending, Seen::Pending) => true,
+        (Outcome::Returns(Returned::Void), Seen::Void) => true,
+        (Outcome::Returns(Returned::Void), Seen::Unlocked(unlocked)) => {
+            *unlocked == unlocked_in_java(at, step)
+        }
+        (Outcome::Returns(Returned::Flag(a)), Seen::Flag(b)) => a == b,
+        (Outcome::Returns(Returned::Number(a)), Seen::Number(b)) => a == b,
+        (Outcome::Returns(Returned::Millis(range)), Seen::Number(ms)) => range.admits(*ms),
+        (Outcome::Throws { class, cause: None }, Seen::Failed(kind)) => {
+            *kind == counterpart(at, step, class)
+        }
         _ => false,
     };
     assert!(same, "{at}: {seen:?}, not {recorded:?}");
 }
 
-fn verb(call: &str) -> &str {
-    call.split('(').next().unwrap()
-}
-
-/// The number behind a word; negative ones, which mean "none" in Java, are none.
-fn number_after(call: &str, word: &str) -> Option<u64> {
-    let rest = &call[call.find(word)? + word.len()..];
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    rest[..end].parse().ok()
-}
-
-fn channel(name: &str) -> String {
-    match name.contains('{') {
-        true => format!("redisson_lock__channel:{name}"),
-        false => format!("redisson_lock__channel:{{{name}}}"),
+/// The kind of error that stands for an exception of Java's.
+fn counterpart(at: &str, step: &Step, class: &str) -> ErrorKind {
+    match (class, step.call.method()) {
+        ("IllegalMonitorStateException", "unlock") => ErrorKind::Lost,
+        ("IllegalMonitorStateException", "lock" | "tryLock") => ErrorKind::WouldDeadlock,
+        ("InterruptedException", "lockInterruptibly") => ErrorKind::Cancelled,
+        (class, method) => panic!("{at}: {class} of {method}"),
     }
 }
 
-fn fresh(lease: Duration) -> Ttl {
+/// What Redisson's latch remembers of an unlock: whether the lock is free now.
+fn unlocked_in_java(at: &str, step: &Step) -> Unlocked {
+    let text = |word: &Word| match word {
+        Word::Text(text) => text.clone(),
+        other => panic!("{at}: {other:?}"),
+    };
+    let [
+        KeyState {
+            value: Content::Text(word),
+            ..
+        },
+    ] = &step.transient[..]
+    else {
+        panic!("{at}: one latch, not {:?}", step.transient);
+    };
+    let count = || match &step.keyspace[..] {
+        [
+            KeyState {
+                value: Content::Hash(fields),
+                ..
+            },
+        ] => text(&fields[&step.owner.to_string()]),
+        other => panic!("{at}: one lock, not {other:?}"),
+    };
+    match text(word).as_str() {
+        "1" => Unlocked::Released,
+        "0" => Unlocked::StillHeld(count().parse().unwrap()),
+        other => panic!("{at}: a latch of {other}"),
+    }
+}
+
+/// The name of something that belongs to an object, in the object's slot.
+pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
+    match name.contains('{') {
+        true => format!("{prefix}:{name}"),
+        false => format!("{prefix}:{{{name}}}"),
+    }
+}
+
+/// The time to live of a lease that began in this step.
+pub(crate) fn fresh(lease: Duration) -> Ttl {
     Ttl::Within {
         min: lease.saturating_sub(Duration::from_millis(1200)),
         max: lease,
     }
+}
+
+fn now(server: &Server) -> i64 {
+    let time = server.command(&["TIME"]).texts();
+    let [seconds, micros] = [&time[0], &time[1]].map(|part| part.parse::<i64>().unwrap());
+    seconds * 1000 + micros / 1000
 }

@@ -1,0 +1,217 @@
+//! Our library in the role of a recorded client.
+//!
+//! A thread `U:42` is client `U` and an [`Owner`] of it, with the stack of guards it has on each name; `unlock` gives
+//! back the youngest. The player knows no more of a client than the methods here: whoever else has them, a client of
+//! another make for one, can play `U` or `V` just as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ferrolock::{CancellationToken, Client, ErrorKind, Guard, Lock, Owner, Remaining, Unlocked};
+use testkit::fixtures::{Caller, Object, Outcome, Step};
+use testkit::{LIMIT, Server};
+use tokio::task::JoinHandle;
+
+use crate::differences::Habit;
+
+type Taken = ferrolock::Result<Option<Guard>>;
+
+pub(crate) struct Actor {
+    client: Client,
+    owners: BTreeMap<Caller, Owner>,
+    guards: BTreeMap<(Caller, String), Vec<Guard>>,
+    pending: BTreeMap<usize, Pending>,
+    /// Fields on the server, and whose they are.
+    fields: BTreeMap<String, Caller>,
+    habits: BTreeSet<Habit>,
+}
+
+struct Pending {
+    step: Step,
+    stop: CancellationToken,
+    call: JoinHandle<Taken>,
+}
+
+/// What our caller saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Void,
+    Flag(bool),
+    Number(i64),
+    Unlocked(Unlocked),
+    Failed(ErrorKind),
+    Pending,
+}
+
+impl Actor {
+    pub(crate) async fn connect(server: &Server) -> Self {
+        Self {
+            client: Client::connect(server.url()).await.unwrap(),
+            owners: BTreeMap::new(),
+            guards: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            fields: BTreeMap::new(),
+            habits: BTreeSet::new(),
+        }
+    }
+
+    /// Makes the call of a step, and leaves it waiting if it waited in Java.
+    pub(crate) async fn call(&mut self, step: &Step) -> Seen {
+        let handle = self.handle(step);
+        let me = self.owner(step.owner);
+        match step.call.method() {
+            "lock" | "lockInterruptibly" | "tryLock" => self.take(step, handle).await,
+            "unlock" => {
+                let guards = self.guards.get_mut(&place(step)).unwrap();
+                seen(guards.pop().unwrap().unlock().await.map(Seen::Unlocked))
+            }
+            "forceUnlock" | "delete" => seen(handle.force_unlock().await.map(Seen::Flag)),
+            "isLocked" => seen(handle.is_locked().await.map(Seen::Flag)),
+            "isHeldByCurrentThread" => seen(handle.is_held_by(&me).await.map(Seen::Flag)),
+            "getHoldCount" => seen(handle.hold_count(&me).await.map(|n| Seen::Number(n.into()))),
+            "remainTimeToLive" => seen(handle.remaining().await.map(|rest| match rest {
+                Remaining::Free => Seen::Number(-2),
+                Remaining::NoExpiry => Seen::Number(-1),
+                Remaining::Left(left) => Seen::Number(i64::try_from(left.as_millis()).unwrap()),
+                other => panic!("{other:?}"),
+            })),
+            other => panic!("no such method: {other}"),
+        }
+    }
+
+    /// How many guards the caller of a step has for its object: as often it can call `unlock`.
+    pub(crate) fn guards(&self, step: &Step) -> usize {
+        self.guards.get(&place(step)).map_or(0, Vec::len)
+    }
+
+    /// Stops the call of an earlier step.
+    pub(crate) fn interrupt(&self, step: usize) {
+        self.pending[&step].stop.cancel();
+    }
+
+    /// The end of the call of an earlier step, which must have waited until now.
+    pub(crate) async fn finish(&mut self, step: usize) -> Seen {
+        let pending = self.pending.remove(&step).expect("a call that waits");
+        let taken = tokio::time::timeout(LIMIT, pending.call).await;
+        let taken = taken.unwrap_or_else(|_| panic!("the call of step {step} still waits"));
+        self.taken(&pending.step, taken.unwrap())
+    }
+
+    /// The steps whose calls wait, and whether they have returned meanwhile.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (usize, bool)> {
+        let steps = self.pending.iter();
+        steps.map(|(step, pending)| (*step, pending.call.is_finished()))
+    }
+
+    /// Whose field that is.
+    pub(crate) fn owner_of(&self, field: &str) -> Option<Caller> {
+        self.fields.get(field).copied()
+    }
+
+    /// Gives up whatever is left, and tells what it did otherwise all along.
+    pub(crate) async fn leave(mut self) -> BTreeSet<Habit> {
+        self.guards.clear();
+        self.client.shutdown(LIMIT).await.unwrap();
+        self.habits
+    }
+
+    async fn take(&mut self, step: &Step, handle: Lock) -> Seen {
+        let stop = CancellationToken::new();
+        let handle = handle.cancelled_by(&stop);
+        let wait = self.millis(step, "wait");
+        let tries = step.call.method() == "tryLock";
+        let call = tokio::spawn(async move {
+            match wait {
+                Some(wait) => handle.try_lock_for(wait).await,
+                None if tries => handle.try_lock().await,
+                None => handle.lock().await.map(Some),
+            }
+        });
+        if step.reply == Some(Outcome::Pending) {
+            let step = step.clone();
+            let pending = Pending { step, stop, call };
+            self.pending.insert(pending.step.step, pending);
+            return Seen::Pending;
+        }
+        let taken = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap();
+        self.taken(step, taken)
+    }
+
+    fn taken(&mut self, step: &Step, taken: Taken) -> Seen {
+        match taken {
+            Ok(Some(guard)) => {
+                self.enter(step, guard);
+                match step.call.method() {
+                    "tryLock" => Seen::Flag(true),
+                    _ => Seen::Void,
+                }
+            }
+            Ok(None) => Seen::Flag(false),
+            Err(error) => Seen::Failed(error.kind()),
+        }
+    }
+
+    /// Re-entry keeps the field; whoever comes in anew has one that nobody had before.
+    fn enter(&mut self, step: &Step, guard: Guard) {
+        let id = guard.owner_id();
+        let field = id.to_string();
+        assert_eq!(field, format!("{}:{}", self.client.id(), id.number()));
+        let guards = self.guards.entry(place(step)).or_default();
+        let before = match guards.iter().find(|guard| guard.is_held()) {
+            Some(outer) => {
+                assert_eq!(outer.owner_id(), id, "re-entry is the same tenure");
+                Some(step.owner)
+            }
+            None => {
+                self.habits.insert(Habit::Tenures);
+                None
+            }
+        };
+        assert_eq!(self.fields.insert(field, step.owner), before, "whose field");
+        guards.push(guard);
+    }
+
+    /// A handle as the caller of a step would make it: all that Java's object remembers is said anew.
+    fn handle(&mut self, step: &Step) -> Lock {
+        let Object { kind, name, .. } = object(step);
+        let lock = self.client.lock(name).owned_by(&self.owner(step.owner));
+        let lock = match kind.as_str() {
+            "lock" => lock,
+            "non-reentrant lock" => lock.non_reentrant(),
+            other => panic!("no such object: {other}"),
+        };
+        let known = ["wait", "lease"].map(|name| step.call.millis(name));
+        let arguments = step.call.arguments();
+        assert_eq!(known.iter().flatten().count(), arguments.len(), "{step:?}");
+        match self.millis(step, "lease") {
+            Some(lease) => lock.lease(lease),
+            None => lock,
+        }
+    }
+
+    /// A time among the arguments; one below zero is left out.
+    fn millis(&mut self, step: &Step, name: &str) -> Option<Duration> {
+        let millis = u64::try_from(step.call.millis(name)?);
+        if millis.is_err() {
+            self.habits.insert(Habit::NoNegativeTimes);
+        }
+        millis.ok().map(Duration::from_millis)
+    }
+
+    fn owner(&mut self, caller: Caller) -> Owner {
+        self.owners.entry(caller).or_insert_with(Owner::new).clone()
+    }
+}
+
+/// What the call of a step is about.
+pub(crate) fn object(step: &Step) -> &Object {
+    step.on.as_ref().unwrap()
+}
+
+fn place(step: &Step) -> (Caller, String) {
+    (step.owner, object(step).name.clone())
+}
+
+fn seen(result: ferrolock::Result<Seen>) -> Seen {
+    result.unwrap_or_else(|error| Seen::Failed(error.kind()))
+}

@@ -1,0 +1,113 @@
+//! Everything that the real Redisson was recorded doing with a primitive that we have, done with ours on real servers.
+//!
+//! After every step the same keys, types, values, times to live, messages and outcome, but for what the table in
+//! `differences.rs` says, which must be exactly so.
+
+use std::collections::BTreeSet;
+
+use testkit::fixtures::{
+    Content, KeyState, Outcome, Primitive, Returned, Step, Ttl, Word, scenarios, scenarios_of,
+};
+use testkit::servers;
+
+use crate::actor::object;
+use crate::differences::habits_of;
+use crate::journal::talkative;
+use crate::player::{Player, prefixed};
+use crate::runtime;
+
+/// A test for each primitive that we have.
+macro_rules! replayed {
+    ($($test:ident: $primitive:ident,)*) => {
+        pub(crate) const REPLAYED: &[Primitive] = &[$(Primitive::$primitive),*];
+
+        $(#[test]
+        fn $test() {
+            replay(Primitive::$primitive);
+        })*
+    };
+}
+
+replayed! {
+    after_each_step_of_a_plain_lock_the_server_is_as_redisson_leaves_it: Lock,
+    after_each_step_of_a_non_reentrant_lock_the_server_is_as_redisson_leaves_it: NonReentrantLock,
+}
+
+/// What is recorded and not built yet. Whoever builds one moves it up, and teaches `actor.rs` its methods.
+const NOT_BUILT: &[Primitive] = &[
+    Primitive::FencedLock,
+    Primitive::SpinLock,
+    Primitive::FairLock,
+    Primitive::NonReentrantFairLock,
+    Primitive::ReadWriteLock,
+    Primitive::MultiLock,
+    Primitive::GroupMultiLock,
+    Primitive::RedLock,
+    Primitive::Semaphore,
+    Primitive::PermitSemaphore,
+    Primitive::CountDownLatch,
+];
+
+fn replay(primitive: Primitive) {
+    let scenarios = scenarios_of(primitive);
+    assert!(!scenarios.is_empty());
+    for kind in servers() {
+        let server = talkative(kind);
+        let mut habits = BTreeSet::new();
+        for scenario in &scenarios {
+            habits.append(&mut runtime().block_on(Player::play(&server, scenario)));
+        }
+        assert_eq!(
+            habits,
+            habits_of(primitive),
+            "{primitive:?}: the table of habits"
+        );
+        eprintln!("{}: {} scenarios", kind.name(), scenarios.len());
+    }
+}
+
+#[test]
+fn every_recorded_primitive_is_replayed_or_known_to_be_missing() {
+    let recorded: BTreeSet<_> = scenarios().iter().map(|one| one.primitive).collect();
+    let known: Vec<_> = REPLAYED.iter().chain(NOT_BUILT).copied().collect();
+
+    assert_eq!(recorded, known.iter().copied().collect());
+    assert_eq!(
+        recorded.len(),
+        known.len(),
+        "none stands in both lists, or twice"
+    );
+}
+
+#[test]
+fn what_comes_and_goes_within_a_step_is_the_unlock_latch_and_nothing_else() {
+    for scenario in scenarios() {
+        for step in &scenario.steps {
+            let at = format!("{}, step {}", scenario.name, step.step);
+            assert!(step.transient.iter().all(is_latch), "{at}");
+            if REPLAYED.contains(&scenario.primitive) {
+                let latches: Vec<_> = step.transient.iter().map(|state| &*state.key).collect();
+                assert_eq!(latches, Vec::from_iter(latch_of(step).as_deref()), "{at}");
+            }
+        }
+    }
+}
+
+/// Whether it is a text of `0` or `1` under a latch's name, with the latch's time to live.
+fn is_latch(state: &KeyState) -> bool {
+    let answers = ["0", "1"].map(|answer| Content::Text(Word::Text(answer.to_owned())));
+    let name = state.key.strip_prefix("redisson_unlock_latch:");
+    name.is_some_and(|name| name.contains('{') && name.ends_with(":<hex32>"))
+        && answers.contains(&state.value)
+        && matches!(state.ttl, Ttl::Within { max, .. } if max.as_secs() == 20)
+}
+
+/// The latch of an unlock that found its lock; no other call has one.
+fn latch_of(step: &Step) -> Option<String> {
+    let unlocked =
+        step.call.method() == "unlock" && step.reply == Some(Outcome::Returns(Returned::Void));
+    unlocked.then(|| {
+        let latch = prefixed("redisson_unlock_latch", &object(step).name);
+        format!("{latch}:<hex32>")
+    })
+}
