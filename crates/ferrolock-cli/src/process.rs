@@ -31,6 +31,8 @@ pub(crate) const SHIM: &str = "__shim";
 pub(crate) const SHIM_NAME: &std::ffi::CStr = c"lease-shim";
 /// First word of the gate's arguments.
 pub(crate) const GATE: &str = "__gate";
+/// What the gate is called in the list of processes: it is of no use without the rest of the run.
+pub(crate) const GATE_NAME: &std::ffi::CStr = c"ferrolock";
 
 /// This program, to be started again.
 fn this_program() -> io::Result<PathBuf> {

@@ -115,7 +115,7 @@ When the lock cannot be renewed, the command gets TERM the grace before the dead
 later, if a last renewal is tried), and its whole group KILL at the deadline, which lies before the end of the lease. \
 When the lock was removed or taken over, it gets TERM at once and KILL after the grace. If ferrolock itself is killed, \
 a second process of ours, lease-shim, kills the group at once; if ferrolock is stopped, at the deadline, but not with \
---on-lost warn.
+--on-lost warn. Both the command's process and lease-shim are there before the lock is, and wait with ferrolock.
 
 The lock is released when the command ends: what it leaves running in the background has no lock. What leaves the \
 group, as daemons do, is not followed.
@@ -238,7 +238,7 @@ impl Plan {
     async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
         let mut interrupts =
             Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
-        let helpers = Helpers::start(&self);
+        let helpers = Helpers::start(&self).map_err(|why| supervise::refusal(&why))?;
         let obtaining = async {
             let client = self.connect().await?;
             let lock = self.lock(&client);
@@ -268,7 +268,7 @@ impl Plan {
                 Ok(exit::by_signal(signal))
             }
         };
-        helpers.dismiss().await;
+        helpers.end().await;
         code
     }
 
@@ -320,7 +320,10 @@ impl Plan {
             Err(why) => {
                 let _ = guard.unlock().await;
                 return Err(match why.kind() {
-                    ErrorKind::ArgumentListTooLong => supervise::refusal(&why),
+                    ErrorKind::BrokenPipe => Failure::new(
+                        exit::SYSTEM,
+                        "the command's process was killed before it could begin; try again",
+                    ),
                     _ => system("cannot start the command", &why),
                 });
             }

@@ -1,9 +1,9 @@
-//! What becomes of a child process, seen without taking it from the system's table.
+//! What becomes of a child process. A look does not take it from the system's table.
 
 use std::io;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, waitid};
 use tokio::signal::unix;
 
 use crate::exit;
@@ -50,6 +50,12 @@ pub(crate) fn stop_of(child: Pid) -> io::Result<Option<Signal>> {
     Ok(stopped
         .and_then(|status| status.stopping_signal())
         .and_then(Signal::from_named_raw))
+}
+
+/// Ends a process of ours that has nothing to do yet, also one that somebody has stopped.
+pub(crate) async fn end(child: Pid, children: &mut unix::Signal) {
+    let _ = kill_process(child, Signal::KILL);
+    let _ = wait_for_end(child, children).await;
 }
 
 /// Waits for the end of a child that is on its way out, and takes it from the system's table.

@@ -1,7 +1,8 @@
 //! The gate: the command's process, before it becomes the command.
 //!
 //! Its standard input is a socket to `ferrolock`. What opens the gate is the real standard input, handed over there
-//! together with what the lock adds to the environment; the socket's end says that `ferrolock` is gone, and then nothing is run.
+//! together with what the lock adds to the environment; the socket's end says that `ferrolock` is gone, and then nothing
+//! is run.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -18,7 +19,7 @@ use rustix::{io as rio, stdio};
 use tokio::signal::unix;
 
 use super::group::Group;
-use super::{GATE, child, handles, this_program};
+use super::{GATE, GATE_NAME, child, handles, this_program};
 use crate::exit::{NOT_EXECUTABLE, NOT_FOUND};
 
 /// The command, waiting at the gate in a group of its own.
@@ -37,7 +38,7 @@ impl Gate {
     ) -> io::Result<Self> {
         let (socket, other) = UnixStream::pair()?;
         let child = Command::new(this_program()?)
-            .arg0("ferrolock")
+            .arg0(OsStr::from_bytes(GATE_NAME.to_bytes()))
             .arg(GATE)
             .arg(handles::to_text(inherited))
             .arg(program)
@@ -73,10 +74,9 @@ impl Gate {
         handles::pass(&self.socket, stdio::stdin(), text.as_bytes())
     }
 
-    /// There is nothing to open it for: the process ends, and is waited for.
-    pub(crate) async fn dismiss(self, children: &mut unix::Signal) {
-        drop(self.socket);
-        let _ = child::wait_for_end(self.pid, children).await;
+    /// There is nothing to open it for.
+    pub(crate) async fn end(self, children: &mut unix::Signal) {
+        child::end(self.pid, children).await;
     }
 
     /// Why the ended process never became the command; `None` if it did.
@@ -104,6 +104,8 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
     };
     handles::close_all_but(&handles::from_text(&inherited.to_string_lossy()));
     end_with_parent();
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(GATE_NAME);
     // A copy that the command will not inherit.
     let socket = match rio::fcntl_dupfd_cloexec(stdio::stdin(), 3) {
         Ok(socket) => UnixStream::from(socket),
@@ -113,7 +115,7 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
         Ok(Some((input, environment))) => {
             let mut command = Command::new(program);
             command.arg0(name).args(words).envs(variables(&environment));
-            refuse(socket.as_fd(), &become_command(&mut command, &input))
+            refuse(socket.as_fd(), &become_command(&mut command, input))
         }
         // It shall not run.
         Ok(None) => ExitCode::from(NOT_EXECUTABLE),
@@ -148,9 +150,11 @@ fn variables(text: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
 }
 
 /// Returns only if it fails.
-fn become_command(command: &mut Command, input: &OwnedFd) -> io::Error {
-    if let Err(why) = stdio::dup2_stdin(input) {
+fn become_command(command: &mut Command, input: OwnedFd) -> io::Error {
+    if let Err(why) = stdio::dup2_stdin(&input) {
         return why.into();
     }
+    // The command has it as its standard input only.
+    drop(input);
     command.exec()
 }

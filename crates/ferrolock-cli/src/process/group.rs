@@ -9,8 +9,8 @@ use super::procfs;
 
 /// All processes that were started in a group and have not left it.
 ///
-/// The number of the command's group is not given to anybody else while one of them is there, be it as a zombie; `ferrolock` does not reap the
-/// command before nobody sends signals to the group any more.
+/// The number of the command's group is not given to anybody else while one of them is there, be it as a zombie;
+/// `ferrolock` does not reap the command before nobody sends signals to the group any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group(Pid);
 
@@ -22,11 +22,8 @@ impl Group {
 
     /// The one that we are in. `None`: its leader is outside of our namespace, so that it has no number here.
     pub(crate) fn own() -> Option<Self> {
-        if cfg!(not(target_os = "linux")) {
-            return Some(Self(rustix::process::getpgrp()));
-        }
-        let own = procfs::stat(rustix::process::getpid().as_raw_pid())?;
-        Pid::from_raw(own.group).map(Self)
+        // Of the other crate's function zero is no value.
+        Pid::from_raw(nix::unistd::getpgrp().as_raw()).map(Self)
     }
 
     pub(crate) fn id(self) -> Pid {

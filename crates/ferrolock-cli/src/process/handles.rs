@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -57,7 +57,8 @@ pub(crate) fn pass(socket: &UnixStream, handle: BorrowedFd<'_>, text: &[u8]) -> 
     (&mut &*socket).write_all(text)
 }
 
-/// What was handed to us, waited for if `flags` do not say otherwise. `None`: the other end is gone.
+/// What was handed to us, waited for if `flags` do not say otherwise. `None`: the other end is gone. An error: it has come
+/// without the handle, among others.
 pub(crate) fn receive(
     socket: &UnixStream,
     flags: RecvFlags,
@@ -65,8 +66,7 @@ pub(crate) fn receive(
     let mut length = [0; size_of::<u32>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    retry_on_intr(|| {
+    let received = retry_on_intr(|| {
         let bytes = &mut [IoSliceMut::new(&mut length)];
         recvmsg(socket, bytes, &mut control, flags)
     })?;
@@ -75,7 +75,13 @@ pub(crate) fn receive(
         _ => None,
     });
     let Some(handle) = handle else {
-        return Ok(None);
+        let is_lost = received.bytes > 0;
+        // As when this process may have no more handles.
+        return if is_lost {
+            Err(Errno::MFILE.into())
+        } else {
+            Ok(None)
+        };
     };
     let mut text = vec![0; u32::from_ne_bytes(length) as usize];
     (&mut &*socket).read_exact(&mut text)?;

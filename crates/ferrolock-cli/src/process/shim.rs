@@ -118,6 +118,11 @@ impl Shim {
         is_stopped
     }
 
+    /// Ends one that has no charge.
+    pub(crate) async fn end(self, children: &mut unix::Signal) {
+        child::end(self.pid, children).await;
+    }
+
     /// Takes its charge away: from now on it kills nobody.
     pub(crate) fn dismiss(self, children: unix::Signal) -> Dismissed {
         if self.tell(Order::Done).is_err() {

@@ -119,10 +119,14 @@ impl Watch {
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             match Order::parse(String::from_utf8_lossy(&line).trim_end()) {
-                Some(Order::Group(group)) => {
-                    self.group = Some(group);
-                    self._lifeline = lifeline();
-                }
+                Some(Order::Group(group)) => match lifeline() {
+                    Ok(handle) => {
+                        self.group = Some(group);
+                        self._lifeline = handle;
+                    }
+                    // Nobody has been killed, and `ferrolock` starts another.
+                    Err(_) => return Some(Outcome::Done),
+                },
                 Some(Order::Deadline(deadline)) => self.deadline = Some(deadline),
                 Some(Order::NoDeadline) => self.deadline = None,
                 Some(Order::Done) => return Some(Outcome::Done),
@@ -151,11 +155,14 @@ impl Watch {
     }
 }
 
-/// What was handed to us before the group was told, if anything was.
-fn lifeline() -> Option<OwnedFd> {
-    let socket = fcntl_dupfd_cloexec(stdio::stderr(), 3).ok()?;
-    let passed = handles::receive(&UnixStream::from(socket), RecvFlags::DONTWAIT);
-    passed.ok().flatten().map(|(handle, _)| handle)
+/// What was handed to us before the group was told; `None`: nothing was.
+fn lifeline() -> io::Result<Option<OwnedFd>> {
+    let socket = fcntl_dupfd_cloexec(stdio::stderr(), 3)?;
+    match handles::receive(&UnixStream::from(socket), RecvFlags::DONTWAIT) {
+        Ok(passed) => Ok(passed.map(|(handle, _)| handle)),
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(why) => Err(why),
+    }
 }
 
 #[derive(PartialEq, Eq)]

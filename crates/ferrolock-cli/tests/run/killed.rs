@@ -17,6 +17,7 @@ stories!(
     a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
     helpers_that_were_killed_while_we_wait_are_replaced,
+    helpers_that_were_stopped_while_we_wait_go_on,
     the_helpers_of_a_wait_end_with_it,
     a_shim_that_was_stopped_goes_on,
     whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
@@ -220,6 +221,26 @@ fn helpers_that_were_killed_while_we_wait_are_replaced(stage: &Stage) {
     assert_gone_soon(group);
 }
 
+fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
+    let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
+    stage.wait_for("up");
+    let waiting = stage.start(&["x", "--", "echo", "ran"]);
+    for helper in [waiting.shim(), waiting.gate()] {
+        kill_process(helper, Signal::STOP).unwrap();
+        eventually(LIMIT, "a stop", || is_stopped(helper.as_raw_pid()));
+    }
+
+    std::fs::write(stage.path("go"), "").unwrap();
+
+    assert_eq!(holder.end().code, 0);
+    let ended = waiting.end();
+    assert_eq!(
+        (ended.code, ended.output.as_str()),
+        (0, "ran\n"),
+        "{ended:?}"
+    );
+}
+
 fn the_helpers_of_a_wait_end_with_it(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
@@ -228,6 +249,10 @@ fn the_helpers_of_a_wait_end_with_it(stage: &Stage) {
     let helpers = |run: &Run| [run.shim(), run.gate()].map(Pid::as_raw_pid);
     let (first, second) = (helpers(&ends_politely), helpers(&is_killed));
 
+    // As somebody may do who stops all that he sees.
+    for helper in first {
+        kill_process(Pid::from_raw(helper).unwrap(), Signal::STOP).unwrap();
+    }
     ends_politely.signal(Signal::TERM);
     assert_eq!(ends_politely.end().code, 128 + 15);
     assert!(!first.map(is_alive).contains(&true), "nothing is left");

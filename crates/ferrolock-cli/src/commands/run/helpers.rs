@@ -1,61 +1,84 @@
 //! The two processes of ours that a run needs: they are started beside the taking of the lock, not after it.
 
 use std::io;
+use std::time::Duration;
+
+use tokio::signal::unix;
 
 use super::Plan;
 use crate::process::gate::Gate;
 use crate::process::shim::{Fate, Shim};
 use crate::process::signals::Signals;
 
-/// One that somebody has ended, as a signal to our group does to a shim that has not left it yet, is started again, so
+/// A shim that somebody has ended, as a signal to our group does to one that has not left it yet, is started again, so
 /// often.
 const STARTS_MAX: usize = 3;
+/// How long a shim has to come up once the lock is ours; somebody may have stopped it.
+const READY_MAX: Duration = Duration::from_secs(1);
 
 /// The shim with nobody to kill, and the command's process behind its gate.
 #[derive(Debug)]
 pub(super) struct Helpers {
+    /// What the system has against it matters when it is needed, and may have passed by then.
     shim: io::Result<Shim>,
     gate: io::Result<Gate>,
 }
 
 impl Helpers {
-    /// Starts both. What the system has against it matters when they are needed.
-    pub(super) fn start(plan: &Plan) -> Self {
-        Self {
-            shim: Shim::start(),
-            gate: gate(plan),
+    /// Starts both. An error: the command can never be started.
+    pub(super) fn start(plan: &Plan) -> io::Result<Self> {
+        match gate(plan) {
+            Err(why) if why.kind() == io::ErrorKind::ArgumentListTooLong => Err(why),
+            gate => Ok(Self {
+                shim: Shim::start(),
+                gate,
+            }),
         }
     }
 
-    /// Both of them, alive; no signal but KILL reaches the shim.
+    /// Both of them, alive; of all signals only KILL and STOP reach the shim.
     pub(super) async fn ready(self, plan: &Plan) -> io::Result<(Shim, Gate)> {
-        let mut waits = self.gate?;
-        if !waits.is_alive() {
-            waits = gate(plan)?;
-        }
-        let mut shim = self.shim?;
-        for _ in 1..STARTS_MAX {
-            // It may have been ready long ago, before a wait for the lock.
-            if shim.ready().await.is_ok() && shim.fate() == Fate::Alive {
-                return Ok((shim, waits));
-            }
-            shim = Shim::start()?;
-        }
-        shim.ready().await?;
-        Ok((shim, waits))
+        let mut children = Signals::of_children()?;
+        let shim = ready(self.shim, &mut children).await?;
+        let waiting = match self.gate {
+            Ok(waiting) if waiting.is_alive() => waiting,
+            _ => gate(plan)?,
+        };
+        Ok((shim, waiting))
     }
 
-    /// There will be no command: ends both, and waits for it, so that nothing of ours is left behind us.
-    pub(super) async fn dismiss(self) {
-        if let (Ok(gate), Ok(mut children)) = (self.gate, Signals::of_children()) {
-            gate.dismiss(&mut children).await;
+    /// There will be no command: ends both, so that nothing of ours is left behind us.
+    pub(super) async fn end(self) {
+        let Ok(mut children) = Signals::of_children() else {
+            return;
+        };
+        if let Ok(gate) = self.gate {
+            gate.end(&mut children).await;
         }
-        if let (Ok(shim), Ok(children)) = (self.shim, Signals::of_children()) {
-            shim.dismiss(children).ended().await;
+        if let Ok(shim) = self.shim {
+            shim.end(&mut children).await;
         }
     }
 }
 
 fn gate(plan: &Plan) -> io::Result<Gate> {
     Gate::start(&plan.program, &plan.words, &plan.inherited)
+}
+
+async fn ready(first: io::Result<Shim>, children: &mut unix::Signal) -> io::Result<Shim> {
+    let mut next = first;
+    for _ in 1..STARTS_MAX {
+        if let Ok(shim) = next {
+            let ready = tokio::time::timeout(READY_MAX, shim.ready()).await;
+            // It may have been ready long ago, before a wait for the lock.
+            if matches!(ready, Ok(Ok(()))) && shim.fate() == Fate::Alive {
+                return Ok(shim);
+            }
+            shim.end(children).await;
+        }
+        next = Shim::start();
+    }
+    let shim = next?;
+    tokio::time::timeout(READY_MAX, shim.ready()).await??;
+    Ok(shim)
 }

@@ -124,6 +124,8 @@ impl Supervisor {
 
     fn open_gate(&mut self, environment: &[(&str, String)]) -> io::Result<()> {
         let opened = self.gate.open(environment);
+        // Somebody may have stopped it while we waited.
+        let _ = self.group.signal(Signal::CONT);
         if opened.is_err() {
             self.take_terminal();
         }
