@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`scene`] | a server with a client of each side, and what a story is |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
+//! | [`handing_over`] | two thousand hand-offs to and fro, each by its message |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -17,4 +18,18 @@
 
 #[macro_use]
 mod scene;
+#[cfg(feature = "metrics")]
+#[path = "../stage/grants.rs"]
+mod grants;
+#[cfg(feature = "metrics")]
+mod handing_over;
 mod taking_over;
+
+#[cfg(not(feature = "metrics"))]
+#[test]
+fn handing_over() {
+    testkit::left_out(
+        "without the feature `metrics`",
+        "build with `--all-features`\n",
+    );
+}
