@@ -5,6 +5,7 @@
 //! | [`scene`] | a server with a client of each side, and what a story is |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
 //! | [`handing_over`] | two thousand hand-offs to and fro, each by its message |
+//! | [`contending`] | two JVMs and two processes of ours at one lock: exclusion, and a share for each side |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -18,6 +19,7 @@
 
 #[macro_use]
 mod scene;
+mod contending;
 #[cfg(feature = "metrics")]
 #[path = "../stage/grants.rs"]
 mod grants;
