@@ -6,6 +6,7 @@
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
 //! | [`handing_over`] | two thousand hand-offs to and fro, each by its message |
 //! | [`contending`] | two JVMs and two processes of ours at one lock: exclusion, and a share for each side |
+//! | [`agreeing`] | random scripts: at every step both sides, a model and the server agree |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -19,6 +20,7 @@
 
 #[macro_use]
 mod scene;
+mod agreeing;
 mod contending;
 #[cfg(feature = "metrics")]
 #[path = "../stage/grants.rs"]
