@@ -29,8 +29,8 @@ const LEASES: [Duration; 3] = [
     Duration::from_secs(450),
     Duration::from_secs(900),
 ];
-/// Waited for.
-const BRIEF: Duration = Duration::from_millis(500);
+/// Waited for, and long enough to be looked at before it ends.
+const BRIEF: Duration = Duration::from_secs(1);
 
 fn name_of(name: usize) -> &'static str {
     ["orders", "parcels", "letters"][name]
@@ -59,7 +59,9 @@ async fn at_every_step_of_a_random_script_all_see_the_same(scene: &Scene) {
 
     for _ in 0..STEPS {
         let (act, who, name) = play.next(&mut random);
-        play.told.push(format!("{who} {act:?} {}", name_of(name)));
+        let side = play.actors[who].side();
+        let told = format!("{who} ({side:?}) {act:?} {}", name_of(name));
+        play.told.push(told);
         play.act(act, who, name).await;
         play.all_agree().await;
     }
@@ -132,10 +134,10 @@ impl<'a> Play<'a> {
             lease if lease < LEASES.len() => Asked::For(LEASES[lease]),
             _ => Asked::Watchdog,
         };
-        let waits_for_none = [How::Tries, How::TriesFor(Duration::from_millis(5))];
+        let impatient = [How::Tries, How::TriesFor(Duration::from_millis(5))];
         let how = match (self.model.chance(who, name), random.usize(..3)) {
             (Chance::Granted | Chance::Lost(_), 2) => How::Waits,
-            (_, choice) => waits_for_none[choice % 2],
+            (_, choice) => impatient[choice % 2],
         };
         let hold = random.usize(..);
         let act = match random.u8(..100) {
@@ -280,6 +282,8 @@ impl<'a> Play<'a> {
         {
             return;
         }
+        let is_known = |key: &String| (0..NAMES).any(|name| key == name_of(name));
+        assert!(lying.keys().all(is_known), "{lying:?}");
         for name in 0..NAMES {
             let expected = self.model.held(name);
             for (who, seen) in seen.iter().enumerate() {
