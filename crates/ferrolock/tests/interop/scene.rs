@@ -1,8 +1,10 @@
 //! Where a story happens: a server, a client of ours, and one of Redisson's in a JVM that all stories share.
 //!
 //! A story is an `async fn` over a [`Scene`]. `stories!` makes three tests of it: on Redis and on Valkey with the newest
-//! Redisson, and on Redis with the oldest. What the oldest cannot do is listed under `newest_only!`.
+//! Redisson, and on Redis with the oldest. What the oldest cannot do is listed under `newest_only!`. What needs the
+//! machine for itself, or keeps it from others, is listed behind `alone:`.
 
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, Lock, Remaining};
@@ -11,26 +13,29 @@ use testkit::{Kind, Server};
 use tokio::task::JoinHandle;
 
 macro_rules! stories {
-    ($($story:ident),+ $(,)?) => {
-        newest_only!($($story),+);
+    (alone: $($story:ident),+ $(,)?) => { stories!(@ play_alone $($story)+); };
+    (@ $play:ident $($story:ident)+) => {
+        newest_only!(@ $play $($story)+);
         mod oldest {
             use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::play(Kind::Redis, Redisson::Oldest, super::$story) })+
+            $(#[test] fn $story() { crate::scene::$play(Kind::Redis, Redisson::Oldest, super::$story) })+
         }
     };
+    ($($story:ident),+ $(,)?) => { stories!(@ play $($story)+); };
 }
 
 macro_rules! newest_only {
-    ($($story:ident),+ $(,)?) => {
+    (@ $play:ident $($story:ident)+) => {
         mod redis {
             use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::play(Kind::Redis, Redisson::Newest, super::$story) })+
+            $(#[test] fn $story() { crate::scene::$play(Kind::Redis, Redisson::Newest, super::$story) })+
         }
         mod valkey {
             use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::play(Kind::Valkey, Redisson::Newest, super::$story) })+
+            $(#[test] fn $story() { crate::scene::$play(Kind::Valkey, Redisson::Newest, super::$story) })+
         }
     };
+    ($($story:ident),+ $(,)?) => { newest_only!(@ play $($story)+); };
 }
 
 /// A server of the story's own, with both sides on it.
@@ -44,8 +49,22 @@ pub(crate) struct Scene {
     pub(crate) ours: Client,
 }
 
+/// Read by all stories, written by those that are played alone.
+static QUIET: RwLock<()> = RwLock::new(());
+
 /// Plays a story; says so where there is no such server or no Java.
 pub(crate) fn play(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
+    let _among_others = QUIET.read().unwrap_or_else(PoisonError::into_inner);
+    perform(kind, redisson, story);
+}
+
+/// Plays a story while no other is played.
+pub(crate) fn play_alone(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
+    let _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner);
+    perform(kind, redisson, story);
+}
+
+fn perform(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
     if !kind.is_here() {
         return;
     }
@@ -73,9 +92,13 @@ pub(crate) fn play(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) 
 impl Scene {
     /// Waits until so many clients listen for the release of a lock.
     pub(crate) fn until_awaited(&self, name: &str, by: i64) {
-        let channel = format!("redisson_lock__channel:{{{name}}}");
-        self.server.wait_for_subscribers(&channel, by);
+        self.server.wait_for_subscribers(&channel(name), by);
     }
+}
+
+/// The channel on which releases of that name are announced.
+pub(crate) fn channel(name: &str) -> String {
+    format!("redisson_lock__channel:{{{name}}}")
 }
 
 /// Ours, waiting in a task for a lock; when it has it, it tells the time by [`now`].

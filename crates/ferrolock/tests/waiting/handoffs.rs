@@ -6,20 +6,18 @@
 //! that name again only when it was told of its peer's grant.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Lock};
-use metrics::{
-    Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
 use testkit::process::{self, Child, Role};
 use testkit::{Kind, LIMIT, Proxy, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
+use crate::grants::{Counts, Grants};
 use crate::stage::{Stage, ms};
 
 stories_of_processes!(alone: no_wake_up_is_lost_in_a_hundred_thousand_hand_offs);
@@ -126,32 +124,12 @@ impl Relays {
 /// What a relay says when it is asked: its grants by cause, and by name.
 type Told = (BTreeMap<String, u64>, Vec<u64>);
 
-/// Grants by what led to them.
-#[derive(Debug, Default)]
-struct Grants(BTreeMap<String, u64>);
-
-impl Grants {
-    fn of(&self, causes: &[&str]) -> u64 {
-        causes.iter().filter_map(|cause| self.0.get(*cause)).sum()
-    }
-
-    /// To somebody who had found the lock busy and was woken.
-    fn handed_off(&self) -> u64 {
-        self.of(&["message", "gap", "confirmed"])
-    }
-
-    fn lost(&self) -> u64 {
-        self.of(&["safety_poll", "lease_end"])
-    }
-}
-
 /// Takes turns with its peer, and says what led to its grants whenever it is asked.
 #[test]
 fn relay() {
     let Some(role) = process::role() else { return };
-    let counts = Counts::default();
+    let counts = Counts::begin();
     let by_name: Arc<[AtomicU64]> = (0..NAMES).map(|_| AtomicU64::new(0)).collect();
-    metrics::set_global_recorder(counts.clone()).expect("the only recorder of this process");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -244,63 +222,5 @@ async fn hand_back_and_forth(lock: &Lock, granted: impl Fn(), theirs: &Notify) {
         guard.unlock().await.unwrap();
         // Nothing of ours wakes the peer from here on.
         theirs.notified().await;
-    }
-}
-
-/// Counts grants by cause, and nothing else.
-#[derive(Clone, Default)]
-struct Counts {
-    by_cause: Arc<Mutex<BTreeMap<String, Arc<Count>>>>,
-}
-
-#[derive(Default)]
-struct Count(AtomicU64);
-
-impl Counts {
-    fn by_cause(&self) -> BTreeMap<String, u64> {
-        let counts = self.by_cause.lock().unwrap();
-        counts
-            .iter()
-            .map(|(cause, count)| (cause.clone(), count.0.load(Ordering::SeqCst)))
-            .collect()
-    }
-}
-
-impl CounterFn for Count {
-    fn increment(&self, value: u64) {
-        self.0.fetch_add(value, Ordering::SeqCst);
-    }
-
-    fn absolute(&self, value: u64) {
-        self.0.fetch_max(value, Ordering::SeqCst);
-    }
-}
-
-impl Recorder for Counts {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        if key.name() != "ferrolock_grants_total" {
-            return Counter::noop();
-        }
-        let cause = key.labels().next().expect("the cause").value().to_owned();
-        let count = self
-            .by_cause
-            .lock()
-            .unwrap()
-            .entry(cause)
-            .or_default()
-            .clone();
-        Counter::from_arc(count)
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
     }
 }

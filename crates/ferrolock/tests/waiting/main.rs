@@ -17,6 +17,9 @@
 #[macro_use]
 #[path = "../stage/mod.rs"]
 mod stage;
+#[cfg(feature = "metrics")]
+#[path = "../stage/grants.rs"]
+mod grants;
 
 mod crowds;
 mod fairness;
