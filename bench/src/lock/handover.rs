@@ -155,7 +155,7 @@ impl Pair {
 }
 
 /// Gives whoever waits the time to settle.
-async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
+pub(crate) async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
     let begun = now();
     while now() - begun < SETTLED {
         took.extend(pings(connection, 10).await);
@@ -219,7 +219,7 @@ fn help_locking(role: &Role) {
 }
 
 /// Without blocking the runtime: the connections live there.
-async fn hear(role: &Role) -> String {
+pub(crate) async fn hear(role: &Role) -> String {
     let role = role.clone();
     let heard = tokio::task::spawn_blocking(move || role.hear());
     heard.await.unwrap()
