@@ -155,7 +155,7 @@ impl Pair {
 }
 
 /// Gives whoever waits the time to settle.
-pub(crate) async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
+async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
     let begun = now();
     while now() - begun < SETTLED {
         took.extend(pings(connection, 10).await);

@@ -1,7 +1,7 @@
 //! Two sides of a comparison: warmed up, then measured in turns.
 
 use super::Stage;
-use super::meter::{Spent, commands_per_operation, spend};
+use super::meter::{Commands, Spent, commands_per_operation, spend};
 use crate::rounds::{Turns, micros_since, now};
 use std::time::Duration;
 
@@ -66,7 +66,8 @@ pub(crate) struct WarmUp {
 /// All rounds of a side, and what it costs.
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) commands: f64,
+    /// Per operation.
+    pub(crate) commands: Commands,
     pub(crate) rounds: Vec<Spent>,
 }
 
@@ -110,8 +111,9 @@ pub(crate) fn duel(stage: &Stage, plan: Plan, ours: &mut dyn Side, rival: &mut d
         warm_up,
         exact: Vec::new(),
     };
-    eprintln!("  ours: {:?}", row.ours.values());
-    eprintln!("  {}: {:?}", row.plan.rival, row.rivals.values());
+    for (who, side) in [("ours", &row.ours), (row.plan.rival, &row.rivals)] {
+        eprintln!("  {who}: {:?}, {:?}", side.values(), side.commands);
+    }
     row
 }
 

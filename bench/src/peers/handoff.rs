@@ -1,22 +1,22 @@
 //! From a release in one process to running in another, both of one side.
 //!
-//! Two processes in turns, as in [`lock::handover`](crate::lock::handover): here neither is the benchmark itself, so that
-//! the processor time of both sides can be told.
+//! Two processes in turns, as in [`lock::handover`](crate::lock::handover). Here neither is the benchmark itself, and
+//! nobody sends PINGs meanwhile, so that the processor time of both ends can be told.
 
 use super::Stage;
 use super::duel::{Better, Plan, Row, Side, Work, duel};
 use super::party::{Party, Whose, figure};
-use crate::lock::handover::settle;
 use crate::lock::redisson::channel;
-use crate::reference::{connect, one_thread};
 use crate::rounds::median;
-use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use std::time::Duration;
-use testkit::Server;
-use tokio::runtime::Runtime;
+use testkit::{Connection, Reply, Server};
 
 const NAME: &str = "handed";
+/// Hand-offs are too rare to warm a JVM up: before them its processes contend for so long.
+const CONTENDED: Duration = Duration::from_secs(40);
+/// A waiter has subscribed, asked once more and gone to sleep before this is over.
+const SETTLED: Duration = Duration::from_millis(10);
 
 pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
     let plan = Plan {
@@ -27,42 +27,51 @@ pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
         better: Better::Lower,
         rounds: stage.rounds(15),
         round: stage.round(Duration::from_secs(1)),
-        warm_up: stage.warm_up(Duration::from_secs(40)),
+        warm_up: stage.warm_up(Duration::from_secs(20)),
     };
     let mut ours = Handoff::new(Whose::Ours, &stage.server);
     let mut rival = Handoff::new(Whose::Redisson, &stage.server);
+    rival.contend(stage.round(CONTENDED));
     vec![duel(stage, plan, &mut ours, &mut rival)]
 }
 
 /// Two processes, of which one holds the lock while a round lasts.
-struct Handoff<'a> {
-    server: &'a Server,
+struct Handoff {
     party: Party,
-    /// What keeps the server awake while a waiter settles, the same for both sides.
-    pinging: Runtime,
-    connection: MultiplexedConnection,
+    /// To see that a waiter has settled.
+    look: Connection,
 }
 
-impl<'a> Handoff<'a> {
-    fn new(whose: Whose, server: &'a Server) -> Self {
-        let pinging = one_thread();
+impl Handoff {
+    fn new(whose: Whose, server: &Server) -> Self {
         Self {
-            server,
             party: Party::start(whose, 2, server),
-            connection: pinging.block_on(connect(server)),
-            pinging,
+            look: server.connect(),
         }
+    }
+
+    fn contend(&mut self, time: Duration) {
+        let mut asked = asked();
+        asked["workers"] = json!(1);
+        asked["for_ms"] = json!(time.as_millis() as u64);
+        self.party.ask("contend", &asked);
     }
 
     /// Hands the lock from one to the other; how long that took, in microseconds.
     fn hand_over(&mut self, from: usize, to: usize) -> f64 {
         let waiting = self.party.begin_one(to, "take", asked());
-        self.pinging
-            .block_on(settle(&mut self.connection, &mut Vec::new()));
-        self.server.wait_for_subscribers(&channel(NAME), 1);
+        std::thread::sleep(SETTLED);
+        while !self.is_waited_for() {
+            std::thread::sleep(SETTLED);
+        }
         let left = self.party.ask_one(from, "leave", asked());
         let taken = self.party.answer_of(to, waiting);
         (figure(&taken, "at_ns") - figure(&left, "at_ns")) as f64 / 1e3
+    }
+
+    fn is_waited_for(&mut self) -> bool {
+        let counted = self.look.command(&["PUBSUB", "NUMSUB", &channel(NAME)]);
+        matches!(counted.list().last(), Some(Reply::Int(1..)))
     }
 }
 
@@ -70,7 +79,7 @@ fn asked() -> Value {
     json!({"thread": "one", "object": {"kind": "lock", "name": NAME}})
 }
 
-impl Side for Handoff<'_> {
+impl Side for Handoff {
     fn work(&mut self, time: Duration) -> Work {
         /// With its time to settle.
         const EACH: Duration = Duration::from_millis(12);

@@ -3,6 +3,7 @@
 use super::duel::{Side, Work};
 use crate::lock::server_cpu;
 use rustix::param::clock_ticks_per_second;
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 use testkit::Server;
@@ -30,39 +31,57 @@ pub(crate) fn spend(server: &Server, side: &mut dyn Side, time: Duration) -> Spe
     }
 }
 
-/// How many commands an operation takes, in a round of its own: watching slows the server.
-pub(crate) fn commands_per_operation(server: &Server, side: &mut dyn Side, time: Duration) -> f64 {
-    let mut operations = 0.0;
-    let commands = count_commands(server, || operations = side.work(time).operations);
-    commands as f64 / operations
+/// Commands per operation, by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Commands(pub(crate) BTreeMap<String, f64>);
+
+impl Commands {
+    pub(crate) fn total(&self) -> f64 {
+        self.0.values().sum()
+    }
+}
+
+/// Counts commands in a round of its own: watching slows the server.
+pub(crate) fn commands_per_operation(
+    server: &Server,
+    side: &mut dyn Side,
+    time: Duration,
+) -> Commands {
+    count_commands(server, || side.work(time).operations)
 }
 
 /// Commands that clients send by TCP while the work lasts, but for the PINGs that keep connections alive.
 ///
-/// What scripts call is not a client's, and the benchmark's own look goes through another kind of socket.
-pub(crate) fn count_commands(server: &Server, work: impl FnOnce()) -> u64 {
+/// What scripts call is not a client's, and the benchmark's own look goes through another kind of socket. The work
+/// returns how many operations it was.
+pub(crate) fn count_commands(server: &Server, work: impl FnOnce() -> f64) -> Commands {
     let mut monitor = server.connect();
     assert_eq!(monitor.command(&["MONITOR"]), "OK".into());
     let counting = std::thread::spawn(move || {
-        let mut count = 0;
+        let mut counts = BTreeMap::new();
         loop {
             let line = monitor.receive().unwrap().text();
             match client_command(&line) {
-                Some(command) if !command.eq_ignore_ascii_case("PING") => count += 1,
-                _ if line.contains(END) => return count,
+                Some(command) if command != "PING" => *counts.entry(command).or_insert(0) += 1,
+                _ if line.contains(END) => return counts,
                 _ => {}
             }
         }
     });
-    work();
+    let operations = work();
     server.command(&["ECHO", END]);
-    counting.join().unwrap()
+    let counts: BTreeMap<String, u64> = counting.join().unwrap();
+    let each = counts.into_iter();
+    Commands(
+        each.map(|(command, count)| (command, count as f64 / operations))
+            .collect(),
+    )
 }
 
 /// The command in a line of `MONITOR`, if a client sent it by TCP.
-fn client_command(line: &str) -> Option<&str> {
+fn client_command(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("[0 127.0.0.1:")?;
-    rest.split('"').nth(1)
+    rest.split('"').nth(1).map(str::to_uppercase)
 }
 
 /// Processor time of a process so far, of threads that have ended too.
@@ -97,7 +116,7 @@ mod tests {
         let of_script = r#"1700000000.123456 [0 lua] "EXISTS" "orders""#;
         let of_bench = r#"1700000000.123456 [0 unix:/run/redis.sock] "INFO" "cpu""#;
 
-        assert_eq!(client_command(of_client), Some("EVALSHA"));
+        assert_eq!(client_command(of_client).as_deref(), Some("EVALSHA"));
         assert_eq!(client_command(of_script), None);
         assert_eq!(client_command(of_bench), None);
     }

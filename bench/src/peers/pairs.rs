@@ -31,6 +31,8 @@ fn many(stage: &Stage, workers: usize) -> Vec<Row> {
         what: format!("pairs/s of {workers} workers on {NAMES} names"),
         unit: "/s",
         better: Better::Higher,
+        rounds: stage.rounds(9),
+        round: stage.round(Duration::from_secs(2)),
         ..plan(stage)
     };
     compare(stage, plan, workers, NAMES)

@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::duel::{Better, Limits, Plan, Record, Row, Side, WarmUp, Work};
-use super::meter::{count_commands, spend};
+use super::meter::{Commands, count_commands, spend};
 use super::party::{Party, Whose};
 use serde_json::json;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const WATCHED: Duration = Duration::from_secs(30);
 pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
     let locks = stage.count(10_000);
     let [mut ours, mut rivals] = [0; 2].map(|_| Record {
-        commands: 0.0,
+        commands: Commands::default(),
         rounds: Vec::new(),
     });
     let rounds = stage.rounds(2);
@@ -28,10 +28,6 @@ pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
         for (whose, record) in sides {
             hold(stage, whose, locks, record);
         }
-    }
-    for record in [&mut ours, &mut rivals] {
-        let values = record.values();
-        record.commands = values.iter().sum::<f64>() / values.len() as f64;
     }
     let plan = Plan {
         what: format!("commands/s that renew {locks} holds, lease 30 s"),
@@ -71,11 +67,11 @@ fn hold(stage: &Stage, whose: Whose, locks: u64, record: &mut Record) {
     eventually(limit, "all locks are held", || held(server) == locks);
 
     let counted = stage.round(COUNTED);
-    let commands = count_commands(server, || std::thread::sleep(counted));
+    record.commands = count_commands(server, || holder.work(counted).operations);
     let mut spent = spend(server, &mut holder, stage.round(WATCHED));
     assert_eq!(held(server), locks, "a lock of {} was lost", whose.name());
-    spent.work.value = commands as f64 / counted.as_secs_f64();
-    eprintln!("  {}: {spent:?}", whose.name());
+    spent.work.value = record.commands.total();
+    eprintln!("  {}: {spent:?}, {:?}", whose.name(), record.commands);
     record.rounds.push(spent);
 }
 

@@ -3,7 +3,7 @@
 use super::Pace;
 use super::duel::{Record, Row};
 use crate::report::{Scene, figures};
-use crate::rounds::{micros_since, now};
+use crate::rounds::{Turns, micros_since, now};
 use serde_json::{Value, json};
 use std::process::Command;
 use testkit::{Redisson, Server};
@@ -77,20 +77,17 @@ impl Table {
         ];
         lines.extend(self.rows.iter().map(|(row, ping)| {
             let (turns, unit) = (row.turns(), row.plan.unit);
-            let [low, high] = turns.spread();
             let both = |cost: fn(&Record) -> f64| {
                 let [ours, rivals] = [&row.ours, &row.rivals].map(|side| figures(cost(side)));
                 format!("{ours} : {rivals}")
             };
             format!(
-                "| {} | {}{unit} | {}{unit} | {} ({}–{}) | {} | {} | {} | {} | {ping:.0} µs |",
+                "| {} | {}{unit} | {}{unit} | {} | {} | {} | {} | {} | {ping:.0} µs |",
                 row.plan.what,
                 figures(turns.ours()),
                 figures(turns.reference()),
-                figures(turns.ratio()),
-                figures(low),
-                figures(high),
-                both(|side| side.commands),
+                ratio(&turns),
+                both(|side| side.commands.total()),
                 both(Record::server_cpu),
                 both(Record::client_cpu),
                 row.plan.operation,
@@ -134,6 +131,17 @@ impl Table {
             "rows": rows.collect::<Vec<_>>(),
         })
     }
+}
+
+/// With the quartiles of the rounds' own.
+fn ratio(turns: &Turns) -> String {
+    let [low, high] = turns.spread();
+    // Of nothing and nothing: in a quick run no hold is renewed.
+    if !turns.ratio().is_finite() {
+        return "–".to_owned();
+    }
+    let ratio = figures(turns.ratio());
+    format!("{ratio} ({}–{})", figures(low), figures(high))
 }
 
 fn warm_up(row: &Row) -> String {
@@ -190,7 +198,8 @@ fn side_json(side: &Record, median: f64) -> Value {
     });
     json!({
         "value": median,
-        "commands": side.commands,
+        "commands": side.commands.total(),
+        "commands_by_name": side.commands.0,
         "server_cpu_us": side.server_cpu(),
         "client_cpu_us": side.client_cpu(),
         "rounds": rounds.collect::<Vec<_>>(),
