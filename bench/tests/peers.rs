@@ -36,7 +36,8 @@ fn a_quick_run_compares_both_and_counts_exactly() {
         panic!("not two rows: {told}");
     };
     assert_eq!(pair["ours"]["commands"], 2.0);
-    assert_eq!(pair["rivals"]["commands"], 3.0);
+    // At times Redisson renews what was just left.
+    assert!(pair["rivals"]["commands"].as_f64() >= Some(3.0), "{pair}");
     assert!(pair["ratio"].as_f64().unwrap() > 0.0);
     let counts = contended["counted_exactly"].as_array().unwrap();
     let who: Vec<_> = counts.iter().map(|count| &count["who"]).collect();

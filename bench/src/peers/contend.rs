@@ -14,23 +14,23 @@ const COUNTER: &str = "count";
 /// A warm JVM's contended paths are compiled late, and not at all while there is too little processor for it.
 const WARM_UP: Duration = Duration::from_secs(40);
 
-pub(crate) fn processes_2(stage: &Stage) -> Vec<Row> {
+pub(crate) fn processes_2(stage: &Stage) -> Row {
     processes(stage, 2, Whose::Redisson)
 }
 
-pub(crate) fn processes_8(stage: &Stage) -> Vec<Row> {
+pub(crate) fn processes_8(stage: &Stage) -> Row {
     processes(stage, 8, Whose::Redisson)
 }
 
-pub(crate) fn replay_8(stage: &Stage) -> Vec<Row> {
+pub(crate) fn replay_8(stage: &Stage) -> Row {
     processes(stage, 8, Whose::Replay)
 }
 
-pub(crate) fn replay_16(stage: &Stage) -> Vec<Row> {
+pub(crate) fn replay_16(stage: &Stage) -> Row {
     processes(stage, 16, Whose::Replay)
 }
 
-fn processes(stage: &Stage, processes: usize, rival: Whose) -> Vec<Row> {
+fn processes(stage: &Stage, processes: usize, rival: Whose) -> Row {
     let flow = match rival {
         Whose::Replay => " (beside the replay of Redisson's flow)",
         _ => "",
@@ -39,18 +39,12 @@ fn processes(stage: &Stage, processes: usize, rival: Whose) -> Vec<Row> {
     compare(stage, what, processes, 1, rival)
 }
 
-pub(crate) fn workers_64(stage: &Stage) -> Vec<Row> {
+pub(crate) fn workers_64(stage: &Stage) -> Row {
     let what = "pairs/s of 64 workers of one process on one lock".to_owned();
     compare(stage, what, 1, 64, Whose::Redisson)
 }
 
-fn compare(
-    stage: &Stage,
-    what: String,
-    processes: usize,
-    workers: usize,
-    rival: Whose,
-) -> Vec<Row> {
+fn compare(stage: &Stage, what: String, processes: usize, workers: usize, rival: Whose) -> Row {
     let start = |whose| Contenders {
         party: Party::start(whose, processes, &stage.server),
         workers,
@@ -75,7 +69,7 @@ fn compare(
         count(stage, &mut [&mut rivals]),
         count(stage, &mut [&mut ours, &mut rivals]),
     ];
-    vec![row]
+    row
 }
 
 /// Processes that want the same lock, each with so many workers.

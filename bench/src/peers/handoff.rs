@@ -18,7 +18,7 @@ const CONTENDED: Duration = Duration::from_secs(40);
 /// A waiter has subscribed, asked once more and gone to sleep before this is over.
 const SETTLED: Duration = Duration::from_millis(10);
 
-pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
+pub(crate) fn measure(stage: &Stage) -> Row {
     let plan = Plan {
         what: "p50 from release in one process to running in another".to_owned(),
         rival: Whose::Redisson.name(),
@@ -32,7 +32,7 @@ pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
     let mut ours = Handoff::new(Whose::Ours, &stage.server);
     let mut rival = Handoff::new(Whose::Redisson, &stage.server);
     rival.contend(stage.round(CONTENDED));
-    vec![duel(stage, plan, &mut ours, &mut rival)]
+    duel(stage, plan, &mut ours, &mut rival)
 }
 
 /// Two processes, of which one holds the lock while a round lasts.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const NAMES: usize = 10_000;
 
-pub(crate) fn one(stage: &Stage) -> Vec<Row> {
+pub(crate) fn one(stage: &Stage) -> Row {
     let plan = Plan {
         what: "p50 of an uncontended pair, one worker".to_owned(),
         unit: " µs",
@@ -18,15 +18,15 @@ pub(crate) fn one(stage: &Stage) -> Vec<Row> {
     compare(stage, plan, 1, 1)
 }
 
-pub(crate) fn workers_64(stage: &Stage) -> Vec<Row> {
+pub(crate) fn workers_64(stage: &Stage) -> Row {
     many(stage, 64)
 }
 
-pub(crate) fn workers_256(stage: &Stage) -> Vec<Row> {
+pub(crate) fn workers_256(stage: &Stage) -> Row {
     many(stage, 256)
 }
 
-fn many(stage: &Stage, workers: usize) -> Vec<Row> {
+fn many(stage: &Stage, workers: usize) -> Row {
     let plan = Plan {
         what: format!("pairs/s of {workers} workers on {NAMES} names"),
         unit: "/s",
@@ -51,7 +51,7 @@ fn plan(stage: &Stage) -> Plan {
     }
 }
 
-fn compare(stage: &Stage, plan: Plan, workers: usize, names: usize) -> Vec<Row> {
+fn compare(stage: &Stage, plan: Plan, workers: usize, names: usize) -> Row {
     let start = |whose| Pairs {
         party: Party::start(whose, 1, &stage.server),
         workers,
@@ -59,7 +59,7 @@ fn compare(stage: &Stage, plan: Plan, workers: usize, names: usize) -> Vec<Row> 
         better: plan.better,
     };
     let (mut ours, mut rival) = (start(Whose::Ours), start(Whose::Redisson));
-    vec![duel(stage, plan, &mut ours, &mut rival)]
+    duel(stage, plan, &mut ours, &mut rival)
 }
 
 /// One process with so many workers.

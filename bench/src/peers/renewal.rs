@@ -13,7 +13,7 @@ const COUNTED: Duration = Duration::from_secs(20);
 /// Three periods; nobody looks, but at the processor time before and after.
 const WATCHED: Duration = Duration::from_secs(30);
 
-pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
+pub(crate) fn measure(stage: &Stage) -> Row {
     let locks = stage.count(10_000);
     let [mut ours, mut rivals] = [0; 2].map(|_| Record {
         commands: Commands::default(),
@@ -43,13 +43,13 @@ pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
             step: stage.round(COUNTED),
         },
     };
-    vec![Row {
+    Row {
         plan,
         warm_up: WarmUp::default(),
         ours,
         rivals,
         exact: Vec::new(),
-    }]
+    }
 }
 
 /// A round of one side: a new process, which is gone at the end of it.

@@ -12,7 +12,7 @@ use testkit::Redisson;
 
 const NAME: &str = "once";
 
-pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
+pub(crate) fn measure(stage: &Stage) -> Row {
     let url = stage.server.url();
     let jar = Redisson::Newest.jar_here().unwrap();
     let mut again = Command::new(env::current_exe().unwrap());
@@ -31,7 +31,7 @@ pub(crate) fn measure(stage: &Stage) -> Vec<Row> {
         warm_up: stage.warm_up(Duration::ZERO),
     };
     let [mut ours, mut rival] = [again, java].map(|command| Lives { command });
-    vec![duel(stage, plan, &mut ours, &mut rival)]
+    duel(stage, plan, &mut ours, &mut rival)
 }
 
 /// One process after the other.

@@ -33,8 +33,8 @@ impl Table {
         }
     }
 
-    pub(crate) fn add(&mut self, rows: Vec<Row>, ping: f64) {
-        self.rows.extend(rows.into_iter().map(|row| (row, ping)));
+    pub(crate) fn add(&mut self, row: Row, ping: f64) {
+        self.rows.push((row, ping));
     }
 
     pub(crate) fn print(&self, json: bool) {
