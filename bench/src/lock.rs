@@ -13,9 +13,9 @@ mod bare;
 mod commands;
 pub(crate) mod handover;
 mod pair;
-mod redisson;
-mod renewal;
-mod server_cpu;
+pub(crate) mod redisson;
+pub(crate) mod renewal;
+pub(crate) mod server_cpu;
 mod throughput;
 
 pub(crate) use self::pair::pairs;

@@ -1,4 +1,5 @@
-//! What a lock costs, beside what it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded` without.
+//! What a lock costs, beside what it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded`
+//! without; and beside what Redisson's costs: `cargo xtask bench peers`.
 //!
 //! Everything that is compared is measured in the same run, in turns: this machine's speed changes from minute to
 //! minute, the ratio of two things measured within a second does not.
@@ -15,55 +16,80 @@
 
 mod embedded;
 mod lock;
+mod peers;
 mod reference;
 mod report;
 mod rounds;
 
+use crate::peers::Pace;
 use crate::report::{Report, Row};
 use testkit::{Kind, Server, process};
 
 const USAGE: &str =
-    "usage: bench lock|embedded [--json] [--server redis|valkey] [--only ROW,ROW...]";
+    "usage: bench lock|embedded|peers [--json] [--server redis|valkey] [--only ROW,ROW...] [--quick]
+--quick, of peers only: to see that it works; what it shows says nothing";
 
 /// A row's short name, and what measures it.
 type Measure = (&'static str, fn(&Server) -> Vec<Row>);
 
 struct Wishes {
-    measures: &'static [Measure],
+    what: What,
     json: bool,
     kind: Kind,
     only: Option<Vec<String>>,
+    pace: Pace,
+}
+
+enum What {
+    Measures(&'static [Measure]),
+    Peers,
+}
+
+impl Wishes {
+    /// Whether the row of that name is to be measured.
+    fn wants(&self, name: &str) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.iter().any(|wanted| wanted == name))
+    }
 }
 
 fn main() {
     if let Some(role) = process::role() {
         return match role.name() {
             "pairs" => embedded::rate::help(&role),
+            "peer" => peers::worker::help(&role),
             _ => lock::handover::help(&role),
         };
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [once, url, name] = args.as_slice()
+        && once == peers::ONCE
+    {
+        return peers::worker::once(url, name);
+    }
     let Some(wishes) = read(&args) else {
-        let rows = |measures: &[Measure]| {
-            measures
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        eprintln!("{USAGE}");
-        eprintln!("rows of lock: {}", rows(&lock::MEASURES));
-        eprintln!("rows of embedded: {}", rows(&embedded::MEASURES));
+        usage();
         std::process::exit(2);
     };
+    match wishes.what {
+        What::Measures(measures) => measure(&wishes, measures),
+        What::Peers => peers::run(&wishes),
+    }
+}
+
+fn usage() {
+    let rows = |measures: &[Measure]| measures.iter().map(|row| row.0).collect::<Vec<_>>();
+    eprintln!("{USAGE}");
+    eprintln!("rows of lock: {}", rows(&lock::MEASURES).join(", "));
+    eprintln!("rows of embedded: {}", rows(&embedded::MEASURES).join(", "));
+    eprintln!("rows of peers: {}", peers::ROWS.map(|row| row.0).join(", "));
+}
+
+fn measure(wishes: &Wishes, measures: &[Measure]) {
     let server = Server::start(wishes.kind);
     let mut report = Report::new(&server);
-    for (name, measure) in wishes.measures {
-        if wishes
-            .only
-            .as_ref()
-            .is_none_or(|only| only.iter().any(|wanted| wanted == name))
-        {
+    for (name, measure) in measures {
+        if wishes.wants(name) {
             eprintln!("measuring {name} …");
             server.command(&["FLUSHALL"]);
             let rows = measure(&server);
@@ -79,20 +105,23 @@ fn main() {
 /// `None`: not to be understood.
 fn read(args: &[String]) -> Option<Wishes> {
     let mut args = args.iter().map(String::as_str);
-    let measures = match args.next()? {
-        "lock" => lock::MEASURES.as_slice(),
-        "embedded" => embedded::MEASURES.as_slice(),
+    let what = match args.next()? {
+        "lock" => What::Measures(&lock::MEASURES),
+        "embedded" => What::Measures(&embedded::MEASURES),
+        "peers" => What::Peers,
         _ => return None,
     };
     let mut wishes = Wishes {
-        measures,
+        what,
         json: false,
         kind: Kind::Redis,
         only: None,
+        pace: Pace::Full,
     };
     while let Some(arg) = args.next() {
         match arg {
             "--json" => wishes.json = true,
+            "--quick" if matches!(wishes.what, What::Peers) => wishes.pace = Pace::Quick,
             "--server" => {
                 wishes.kind = match args.next()? {
                     "redis" => Kind::Redis,

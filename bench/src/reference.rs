@@ -2,10 +2,12 @@
 
 use crate::rounds::{median, micros_since, now};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use std::net::SocketAddr;
 use testkit::Server;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A runtime of one thread.
 pub(crate) fn one_thread() -> Runtime {
@@ -23,16 +25,32 @@ pub(crate) fn two_threads() -> Runtime {
 
 /// Connects as the library does.
 pub(crate) async fn connect(server: &Server) -> MultiplexedConnection {
-    let stream = TcpStream::connect(server.address()).await.unwrap();
+    connect_to(server.address(), settings()).await
+}
+
+/// The same, and what the server says unasked: the messages of channels.
+pub(crate) async fn connect_hearing(
+    address: SocketAddr,
+) -> (MultiplexedConnection, UnboundedReceiver<PushInfo>) {
+    let (heard, messages) = unbounded_channel();
+    let connection = connect_to(address, settings().set_push_sender(heard)).await;
+    (connection, messages)
+}
+
+fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(4096)
+        .set_write_backpressure_boundary(64 * 1024)
+}
+
+async fn connect_to(address: SocketAddr, settings: AsyncConnectionConfig) -> MultiplexedConnection {
+    let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let login = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_skip_set_lib_name();
-    let settings = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(None)
-        .set_pipeline_buffer_size(4096)
-        .set_write_backpressure_boundary(64 * 1024);
     let (connection, driver) = MultiplexedConnection::new_with_config(&login, stream, settings)
         .await
         .unwrap();

@@ -30,10 +30,29 @@ pub(crate) enum Must {
 /// All rows of a run, and where it ran.
 #[derive(Debug)]
 pub(crate) struct Report {
-    server: String,
-    date: String,
-    machine: String,
+    scene: Scene,
     rows: Vec<(Row, f64)>,
+}
+
+/// Where and when a run was.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) server: String,
+    pub(crate) machine: String,
+    pub(crate) date: String,
+}
+
+impl Scene {
+    pub(crate) fn now(server: &Server) -> Self {
+        let info = server.info("server");
+        let version = |field: &str| info.get(field).map(|text| text.trim().to_owned());
+        let version = version("valkey_version").or_else(|| version("redis_version"));
+        Self {
+            server: format!("{} {}", server.kind().name(), version.unwrap_or_default()),
+            machine: machine(),
+            date: output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        }
+    }
 }
 
 impl Must {
@@ -73,13 +92,8 @@ impl Row {
 
 impl Report {
     pub(crate) fn new(server: &Server) -> Self {
-        let info = server.info("server");
-        let version = |field: &str| info.get(field).map(|text| text.trim().to_owned());
-        let version = version("valkey_version").or_else(|| version("redis_version"));
         Self {
-            server: format!("{} {}", server.kind().name(), version.unwrap_or_default()),
-            date: output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
-            machine: machine(),
+            scene: Scene::now(server),
             rows: Vec::new(),
         }
     }
@@ -102,8 +116,9 @@ impl Report {
     }
 
     fn table(&self) -> String {
+        let scene = &self.scene;
         let mut lines = vec![
-            format!("{} · {} · {}", self.server, self.machine, self.date),
+            format!("{} · {} · {}", scene.server, scene.machine, scene.date),
             String::new(),
             "| what | ours | reference | ratio | must be | | PING p50 |".to_owned(),
             "|---|---|---|---|---|---|---|".to_owned(),
@@ -144,9 +159,9 @@ impl Report {
             })
             .collect();
         json!({
-            "server": self.server,
-            "machine": self.machine,
-            "date": self.date,
+            "server": self.scene.server,
+            "machine": self.scene.machine,
+            "date": self.scene.date,
             "passed": self.passed(),
             "rows": rows,
         })
@@ -154,11 +169,12 @@ impl Report {
 }
 
 /// Three significant figures or so.
-fn figures(value: f64) -> String {
+pub(crate) fn figures(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        size if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 

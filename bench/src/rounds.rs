@@ -58,13 +58,20 @@ impl Turns {
 
     /// The middle of the rounds' own ratios: both sides of each were measured within the same second.
     pub(crate) fn ratio(&self) -> f64 {
-        let ratios: Vec<f64> = self
-            .ours
-            .iter()
-            .zip(&self.reference)
-            .map(|(ours, reference)| ours / reference)
-            .collect();
-        median(&ratios)
+        median(&self.ratios())
+    }
+
+    /// Between which two the middle half of the rounds' own ratios lies.
+    pub(crate) fn spread(&self) -> [f64; 2] {
+        let mut sorted = self.ratios();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len() - 1;
+        [sorted[last / 4], sorted[last - last / 4]]
+    }
+
+    fn ratios(&self) -> Vec<f64> {
+        let both = self.ours.iter().zip(&self.reference);
+        both.map(|(ours, reference)| ours / reference).collect()
     }
 }
 
@@ -86,5 +93,15 @@ mod tests {
         };
 
         assert_eq!(turns.ratio(), 2.0);
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_middle_half() {
+        let turns = Turns {
+            ours: vec![9.0, 1.0, 2.0, 3.0, 4.0],
+            reference: vec![1.0; 5],
+        };
+
+        assert_eq!(turns.spread(), [2.0, 4.0]);
     }
 }

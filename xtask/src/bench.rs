@@ -1,7 +1,11 @@
-//! `cargo xtask bench`: hands over to the `bench` package, with servers.
+//! `cargo xtask bench`: hands over to the `bench` package, with servers, and with Redisson where that is compared with.
 
+use crate::java::Java;
 use crate::servers::Servers;
 use crate::{shell, workspace};
+
+/// The benchmark that runs Redisson.
+const PEERS: &str = "peers";
 
 pub(crate) fn run(name: &str, rest: &[&str]) -> Result<(), String> {
     let root = workspace::root()?;
@@ -14,6 +18,11 @@ pub(crate) fn run(name: &str, rest: &[&str]) -> Result<(), String> {
     let servers = Servers::get(&root);
     for line in &servers.missing {
         eprintln!("MISSING {line}");
+    }
+    if name == PEERS
+        && let Some(why) = Java::newest(&root).missing
+    {
+        return Err(format!("MISSING {why}"));
     }
     let mut command = shell::cargo(&root);
     command

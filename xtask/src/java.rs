@@ -29,9 +29,18 @@ pub(crate) struct Java {
 impl Java {
     /// Installs what is not there, and builds the program with each version of Redisson.
     pub(crate) fn get(root: &Path) -> Self {
+        Self::with(root, &[&[], &[OLDEST]])
+    }
+
+    /// The same with the newest version only.
+    pub(crate) fn newest(root: &Path) -> Self {
+        Self::with(root, &[&[]])
+    }
+
+    fn with(root: &Path, versions: &[&[&str]]) -> Self {
         let built = programs().and_then(|()| {
-            build(root, &[])?;
-            build(root, &[OLDEST])
+            let mut versions = versions.iter();
+            versions.try_for_each(|flags| build(root, flags))
         });
         Self {
             missing: built.err().map(|why| format!("Redisson: {why}")),

@@ -219,7 +219,7 @@ fn help_locking(role: &Role) {
 }
 
 /// Without blocking the runtime: the connections live there.
-async fn hear(role: &Role) -> String {
+pub(crate) async fn hear(role: &Role) -> String {
     let role = role.clone();
     let heard = tokio::task::spawn_blocking(move || role.hear());
     heard.await.unwrap()

@@ -1,10 +1,12 @@
-//! A replay of Redisson's flow for an uncontended pair: acquire, unlock with a latch, delete the latch.
+//! A replay of Redisson's flow for an uncontended pair: acquire, unlock with a latch, delete the latch. The flow of one
+//! who waits is made of the same: see `peers/replay.rs`.
 //!
 //! Three commands, of which two run scripts, called by their hash as Redisson does. The scripts are ours, written
 //! from what Redisson's do to the keys.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
+use std::time::Duration;
 
 const LEASE_MS: u64 = 30_000;
 /// What Redisson gives a latch with its default settings.
@@ -18,6 +20,14 @@ pub(crate) struct Replay {
     unlock: String,
 }
 
+/// What an acquire is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted,
+    /// With what the holder's lease still has.
+    Busy(Duration),
+}
+
 impl Replay {
     pub(crate) async fn load(connection: &mut MultiplexedConnection) -> Self {
         Self {
@@ -28,15 +38,37 @@ impl Replay {
 
     /// Takes the lock and gives it back, each command after the reply to the one before.
     pub(crate) async fn pair(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
-        let owner = format!("{OWNER}:{n}");
-        let latch = format!("redisson_unlock_latch:{{{name}}}:{n:032x}");
-        let mut acquire = script(&self.acquire, &[name]);
-        acquire.arg(LEASE_MS).arg(&owner);
-        assert_eq!(send(connection, &acquire).await, Value::Nil);
+        assert_eq!(self.acquire(connection, name, n).await, Acquired::Granted);
+        self.unlock(connection, name, n, n.into()).await;
+    }
 
-        let channel = format!("redisson_lock__channel:{{{name}}}");
-        let mut unlock = script(&self.unlock, &[name, &channel, &latch]);
-        unlock.arg(0).arg(LEASE_MS).arg(&owner);
+    /// Tries once, for a thread with this number.
+    pub(crate) async fn acquire(
+        &self,
+        connection: &mut MultiplexedConnection,
+        name: &str,
+        thread: u64,
+    ) -> Acquired {
+        let mut acquire = script(&self.acquire, &[name]);
+        acquire.arg(LEASE_MS).arg(owner(thread));
+        match send(connection, &acquire).await {
+            Value::Nil => Acquired::Granted,
+            Value::Int(left) => Acquired::Busy(Duration::from_millis(left.try_into().unwrap())),
+            other => panic!("no reply of an acquire: {other:?}"),
+        }
+    }
+
+    /// Gives back what the thread holds once; no two requests have the same number.
+    pub(crate) async fn unlock(
+        &self,
+        connection: &mut MultiplexedConnection,
+        name: &str,
+        thread: u64,
+        request: u128,
+    ) {
+        let latch = format!("redisson_unlock_latch:{{{name}}}:{request:032x}");
+        let mut unlock = script(&self.unlock, &[name, &channel(name), &latch]);
+        unlock.arg(0).arg(LEASE_MS).arg(owner(thread));
         unlock.arg("PUBLISH").arg(LATCH_MS);
         assert_eq!(send(connection, &unlock).await, Value::Int(1));
 
@@ -44,6 +76,15 @@ impl Replay {
         delete.arg(&latch);
         assert_eq!(send(connection, &delete).await, Value::Int(1));
     }
+}
+
+/// Where a release of that lock is told.
+pub(crate) fn channel(name: &str) -> String {
+    format!("redisson_lock__channel:{{{name}}}")
+}
+
+fn owner(thread: u64) -> String {
+    format!("{OWNER}:{thread}")
 }
 
 async fn load(connection: &mut MultiplexedConnection, source: &str) -> String {

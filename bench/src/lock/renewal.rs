@@ -22,7 +22,7 @@ const KEEPER: &str = "ferrolock-keepe";
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
     two_threads().block_on(async {
         let client = Client::connect(server.url()).await.unwrap();
-        let guards = hold_all(&client).await;
+        let guards = hold_all(&client, LOCKS).await;
         let (begun, commands, server_cpu, keeper) = look(server);
         tokio::time::sleep(WATCHED).await;
         let (ended, commands_after, server_cpu_after, keeper_after) = look(server);
@@ -64,10 +64,11 @@ fn look(server: &Server) -> (u64, u64, f64, u64) {
     (now(), calls, cpu(server), keeper_nanos())
 }
 
-async fn hold_all(client: &Client) -> Vec<Guard> {
+/// Takes so many locks, each of a name of its own.
+pub(crate) async fn hold_all(client: &Client, locks: usize) -> Vec<Guard> {
     let turn = Arc::new(Semaphore::new(ACQUIRING));
     let mut tasks = JoinSet::new();
-    for number in 0..LOCKS {
+    for number in 0..locks {
         let (lock, turn) = (client.lock(format!("held/{number}")), turn.clone());
         tasks.spawn(async move {
             let _turn = turn.acquire().await.unwrap();

@@ -46,9 +46,9 @@ impl Redisson {
         self.jar_here().is_some()
     }
 
-    /// The program with this version, if it can run here; if not, that is said.
+    /// The program with this version, for `java -jar`, if it can run here; if not, that is said as by [`Self::is_here`].
     #[track_caller]
-    pub(super) fn jar_here(self) -> Option<&'static Path> {
+    pub fn jar_here(self) -> Option<&'static Path> {
         static NEWEST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         static OLDEST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         let jar = match self {

@@ -45,6 +45,8 @@ fn contenders_count_what_they_did_under_the_lock() {
         figures["acquisitions"],
         Counter::key(&server, "count").read()
     );
+    assert!(figures["in_time"] > 0);
+    assert!(figures["in_time"] <= figures["acquisitions"]);
     assert!(figures["least"] <= figures["most"]);
     assert!(3 * figures["most"] >= figures["acquisitions"]);
     assert!(figures["longest_wait_ns"] > 0);
@@ -62,5 +64,21 @@ fn holds_are_kept_for_their_time_and_left() {
 
     assert_eq!(figures["lost"], 0);
     assert!(figures["until"] - figures["from"] >= 300_000_000);
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[test]
+fn a_thread_takes_a_lock_and_leaves_it_when_told() {
+    let Some(Stage { client, server }) = stage() else {
+        return;
+    };
+    let ask = json!({"thread": "a", "object": {"kind": "lock", "name": "orders"}});
+
+    let taken: Figures = client.begin("take", ask.clone()).wait().unwrap();
+    let held = server.keys();
+    let left: Figures = client.begin("leave", ask).wait().unwrap();
+
+    assert_eq!(held, ["orders"]);
+    assert!(taken["at_ns"] <= left["at_ns"]);
     assert_eq!(server.keys(), [""; 0]);
 }

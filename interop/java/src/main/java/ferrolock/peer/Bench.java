@@ -10,7 +10,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
 
 /**
  * What the benchmarks measure of Redisson. Each command may be given again and again to the same client, so the first
@@ -20,9 +23,15 @@ import org.redisson.api.RLock;
  * do       fields                                           result, besides elapsed_ns and cpu_ns (of the process)
  * pairs    client, workers, prefix, names,                  pairs, p50_ns, p99_ns, max_ns
  *          for_ms and/or per_worker
- * contend  client, workers, object{}, for_ms, counter{}?    acquisitions, least and most of a worker, longest_wait_ns
+ * contend  client, workers, object{}, for_ms, counter{}?    acquisitions, in_time: those within for_ms,
+ *                                                           least and most of a worker, longest_wait_ns
  * holds    client, prefix, names, for_ms                    from and until all were held, lost: how many were not
+ * take     client, thread, object{}                         only at_ns: when the thread had the lock
+ * leave    client, thread, object{}                         only at_ns: when the thread was about to unlock
  * </pre>
+ *
+ * A process that is started with the arguments {@code once ADDRESS NAME} opens a client, takes the lock of that name,
+ * leaves it, closes the client and ends.
  */
 final class Bench {
     private Bench() {}
@@ -63,16 +72,22 @@ final class Bench {
         RLock lock = client.synchronizers().lock(request.field("object"));
         Counter counter = request.has("counter") ? Counter.of(client, request.field("counter")) : () -> {};
         long[] acquisitions = new long[workers];
+        long[] inTime = new long[workers];
         long[] longestWaits = new long[workers];
         Crew.Spent spent = new Crew(workers, forTime(request)).run((worker, deadline) -> {
             while (System.nanoTime() < deadline) {
                 longestWaits[worker] = Math.max(longestWaits[worker], visit(lock, counter));
                 acquisitions[worker]++;
+                // The last one of each worker may have come late.
+                if (System.nanoTime() < deadline) {
+                    inTime[worker]++;
+                }
             }
         });
         List<Long> counts = Arrays.stream(acquisitions).boxed().toList();
         Map<String, Object> result = told(spent);
         result.put("acquisitions", counts.stream().mapToLong(Long::longValue).sum());
+        result.put("in_time", Arrays.stream(inTime).sum());
         result.put("least", Collections.min(counts));
         result.put("most", Collections.max(counts));
         result.put("longest_wait_ns", Arrays.stream(longestWaits).max().orElse(0));
@@ -111,6 +126,30 @@ final class Bench {
         result.put("until", until);
         result.put("lost", lost);
         return result;
+    }
+
+    /** For a thread that holds it until told. */
+    static Object take(Client client, Request request) {
+        client.synchronizers().lock(request.field("object")).lock();
+        return Map.of("at_ns", System.nanoTime());
+    }
+
+    static Object leave(Client client, Request request) {
+        RLock lock = client.synchronizers().lock(request.field("object"));
+        long at = System.nanoTime();
+        lock.unlock();
+        return Map.of("at_ns", at);
+    }
+
+    /** The whole life of a process that needs a lock once. */
+    static void once(String address, String name) {
+        Config config = new Config();
+        config.useSingleServer().setAddress(address);
+        RedissonClient redisson = Redisson.create(config);
+        RLock lock = redisson.getLock(name);
+        lock.lock();
+        lock.unlock();
+        redisson.shutdown();
     }
 
     private static Duration forTime(Request request) {

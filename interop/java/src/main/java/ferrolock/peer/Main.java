@@ -29,7 +29,7 @@ import java.util.Map;
  * stop       client, thread                                  ends the loop after its round
  * interrupt  client, thread                                  interrupts what it does, or does next
  * end        client, thread                                  ends it after its commands
- * pairs, contend, holds                                      see Bench
+ * pairs, contend, holds, take, leave                         see Bench
  * halt                                                       none: the process is gone, without clean-up
  *
  * object     kind: lock, fair, read, write, fenced, spin, non-reentrant, non-reentrant-fair, semaphore, permits, latch
@@ -55,6 +55,10 @@ final class Main {
     }
 
     public static void main(String[] args) throws IOException {
+        if (args.length == 3 && args[0].equals("once")) {
+            Bench.once(args[1], args[2]);
+            return;
+        }
         PrintStream dialogue = System.out;
         // Nothing that a library prints may come between two answers.
         System.setOut(System.err);
@@ -97,6 +101,8 @@ final class Main {
             case "pairs" -> aside(request, () -> Bench.pairs(clients.get(request), request));
             case "contend" -> aside(request, () -> Bench.contend(clients.get(request), request));
             case "holds" -> aside(request, () -> Bench.holds(clients.get(request), request));
+            case "take" -> onThread(request, client -> Bench.take(client, request));
+            case "leave" -> onThread(request, client -> Bench.leave(client, request));
             case "halt" -> Runtime.getRuntime().halt(0);
             default -> throw new IllegalArgumentException("no such command: " + request.text("do"));
         }

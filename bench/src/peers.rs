@@ -1,0 +1,124 @@
+//! Ours beside the real Redisson: one server, both drivers, in turns.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`duel`] | two sides, warmed up and measured in turns |
+//! | [`meter`] | what that costs: processor time of both ends, commands |
+//! | [`party`] | the processes of a side, all told the same |
+//! | [`worker`], [`replay`] | a process of ours, and Redisson's way of waiting without its JVM |
+//! | [`table`] | what was measured, for people and for programs |
+//! | [`pairs`] | rows: one worker on one name, many workers on many names |
+//! | [`contend`] | rows: processes, or workers of one, that want one lock |
+//! | [`handoff`] | row: from a release in one process to running in another |
+//! | [`renewal`] | row: what ten thousand held locks cost |
+//! | [`start`] | row: a process from its start to its end |
+
+mod contend;
+mod duel;
+mod handoff;
+mod meter;
+mod pairs;
+mod party;
+mod renewal;
+mod replay;
+mod start;
+mod table;
+pub(crate) mod worker;
+
+use self::duel::{Limits, Row};
+use self::table::Table;
+use crate::Wishes;
+use crate::reference::ping_p50;
+use std::time::Duration;
+use testkit::{Redisson, Server};
+
+/// The argument with which this program is a process that locks and unlocks once, at an address, by a name.
+pub(crate) const ONCE: &str = "once";
+
+/// A row's short name, and what measures it.
+type Compare = (&'static str, fn(&Stage) -> Row);
+
+pub(crate) const ROWS: [Compare; 11] = [
+    ("pair", pairs::one),
+    ("names-64", pairs::workers_64),
+    ("names-256", pairs::workers_256),
+    ("processes-2", contend::processes_2),
+    ("processes-8", contend::processes_8),
+    ("replay-8", contend::replay_8),
+    ("replay-16", contend::replay_16),
+    ("workers-64", contend::workers_64),
+    ("handoff", handoff::measure),
+    ("renewal", renewal::measure),
+    ("start", start::measure),
+];
+
+/// How much time is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Full,
+    /// Only to see that it works: what it shows says nothing.
+    Quick,
+}
+
+/// Where the sides meet.
+pub(crate) struct Stage {
+    server: Server,
+    pace: Pace,
+}
+
+impl Stage {
+    /// So many, in a full run an odd number wherever a median is taken.
+    fn rounds(&self, full: usize) -> usize {
+        self.scaled(full, 2)
+    }
+
+    fn round(&self, full: Duration) -> Duration {
+        self.scaled(full, Duration::from_millis(200))
+    }
+
+    fn count(&self, full: u64) -> u64 {
+        self.scaled(full, full / 10)
+    }
+
+    /// For at least that long.
+    fn warm_up(&self, least: Duration) -> Limits {
+        let quick = Duration::from_millis(500).min(least);
+        let least = self.scaled(least, quick);
+        Limits {
+            least,
+            most: least * 4,
+            step: self.round(Duration::from_secs(4)),
+        }
+    }
+
+    fn scaled<T>(&self, full: T, quick: T) -> T {
+        match self.pace {
+            Pace::Full => full,
+            Pace::Quick => quick,
+        }
+    }
+}
+
+/// Measures the rows that are wished for, and prints them.
+pub(crate) fn run(wishes: &Wishes) {
+    if !Redisson::Newest.is_here() {
+        eprintln!(
+            "nothing to compare with: Java or Maven are missing, or Redisson's driver cannot be built"
+        );
+        std::process::exit(1);
+    }
+    let stage = Stage {
+        server: Server::start(wishes.kind),
+        pace: wishes.pace,
+    };
+    let mut table = Table::new(&stage.server, wishes.pace);
+    for (name, measure) in ROWS {
+        if wishes.wants(name) {
+            eprintln!("measuring {name} …");
+            stage.server.command(&["FLUSHALL"]);
+            let row = measure(&stage);
+            table.add(row, ping_p50(&stage.server));
+        }
+    }
+    table.print(wishes.json);
+}
