@@ -11,7 +11,7 @@ use testkit::process::{self, Child, Role};
 use testkit::{LIMIT, Reply, Server, eventually};
 
 use crate::grants::{Counts, Grants};
-use crate::scene::{Scene, channel};
+use crate::scene::{Scene, channel, refusals};
 
 stories!(alone:
     in_2000_hand_offs_nobody_waits_for_an_end_of_time,
@@ -94,12 +94,6 @@ fn java_comes(server: &Server, java: &JavaLock) -> Pending<()> {
     assert!(matches!(listening.list().last(), Some(Reply::Int(1..))));
     assert!(!taking.is_done(), "it was not busy");
     taking
-}
-
-/// How often the server has told somebody that the lock is held: how long that lasts is what it looks up then.
-fn refusals(server: &Server) -> u64 {
-    let stats = server.commandstats();
-    stats.get("pttl").copied().unwrap_or_default()
 }
 
 /// Tells how long the hand-offs took. But for one in a hundred, which others on the machine may delay, all were made at

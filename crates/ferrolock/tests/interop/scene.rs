@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, Lock, Remaining};
 use testkit::java::{JavaClient, JavaPeer, Redisson, now};
-use testkit::{Kind, Server};
+use testkit::{Kind, LIMIT, Server, eventually};
 use tokio::task::JoinHandle;
 
 macro_rules! stories {
@@ -40,13 +40,14 @@ macro_rules! newest_only {
 
 /// A server of the story's own, with both sides on it.
 pub(crate) struct Scene {
-    pub(crate) server: Server,
     /// The JVM; stories that end one start their own.
     pub(crate) peer: &'static JavaPeer,
     /// With Redisson's usual settings.
     pub(crate) java: JavaClient,
     /// With the usual settings.
     pub(crate) ours: Client,
+    /// The last to go: a Redisson without its server goes on looking for it.
+    pub(crate) server: Server,
 }
 
 /// Read by all stories, written by those that are played alone.
@@ -94,6 +95,24 @@ impl Scene {
     pub(crate) fn until_awaited(&self, name: &str, by: i64) {
         self.server.wait_for_subscribers(&channel(name), by);
     }
+
+    /// Ours, waiting for a lock that nobody else asks for, when nothing but a message or the end of the lease would let it
+    /// ask again within a second: it came, subscribed and polled once, and the next poll is farther away.
+    pub(crate) fn waiter_at_rest(&self, lock: Lock) -> JoinHandle<(Guard, Duration)> {
+        let before = refusals(&self.server);
+        let waiting = waiter(lock);
+        eventually(LIMIT, "a waiter that rests", || {
+            refusals(&self.server) >= before + 3
+        });
+        assert!(!waiting.is_finished(), "it was not busy");
+        waiting
+    }
+}
+
+/// How often the server has told somebody that a lock is held: how long that lasts is what it looks up then.
+pub(crate) fn refusals(server: &Server) -> u64 {
+    let stats = server.commandstats();
+    stats.get("pttl").copied().unwrap_or_default()
 }
 
 /// The channel on which releases of that name are announced.
@@ -111,9 +130,10 @@ pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
 
 /// What must happen at once, and did, so long after its cause.
 ///
-/// A tenth of it is promised; no lease here ends, and no safety poll comes, in that time.
+/// A tenth of it is promised.
 #[track_caller]
 pub(crate) fn assert_at_once(what: &str, from: Duration, to: Duration) {
+    assert!(to + GRAIN >= from, "{what}: before its cause");
     let took = to.saturating_sub(from);
     eprintln!("{what}: {took:.1?}");
     assert!(took < Duration::from_secs(1), "{what}: {took:?}");
