@@ -134,7 +134,8 @@ fn warm_up(plan: &Plan, rival: &mut dyn Side) -> WarmUp {
 
 /// Whether the best of the last steps is hardly better than the best before them.
 fn has_settled(values: &[f64], better: Better) -> bool {
-    const LAST: usize = 3;
+    /// Enough that a few slow seconds of the machine do not look like an end.
+    const LAST: usize = 5;
     const HARDLY: f64 = 1.03;
     let Some(before) = values.len().checked_sub(LAST).filter(|before| *before > 0) else {
         return false;
@@ -190,8 +191,8 @@ mod tests {
 
         assert!(!settled(&[100.0, 100.0, 100.0]));
         assert!(!settled(&[10.0, 20.0, 40.0, 80.0]));
-        assert!(settled(&[10.0, 80.0, 81.0, 79.0, 82.0]));
-        assert!(settled(&[10.0, 80.0, 40.0, 79.0, 60.0]));
+        assert!(!settled(&[10.0, 80.0, 40.0, 40.0, 40.0, 40.0, 90.0]));
+        assert!(settled(&[10.0, 80.0, 81.0, 79.0, 82.0, 70.0, 81.0]));
     }
 
     #[test]
@@ -199,6 +200,6 @@ mod tests {
         let settled = |values: &[f64]| has_settled(values, Better::Lower);
 
         assert!(!settled(&[90.0, 50.0, 30.0, 20.0]));
-        assert!(settled(&[90.0, 20.0, 21.0, 20.0, 23.0]));
+        assert!(settled(&[90.0, 20.0, 21.0, 20.0, 23.0, 25.0, 20.0]));
     }
 }
