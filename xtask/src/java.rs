@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::packages::{self, Packages};
-use crate::servers::REQUIRE_VARIABLE;
 use crate::shell;
 
+const REQUIRE_VARIABLE: &str = "FERROLOCK_REQUIRE_JAVA";
 const NONE_VARIABLE: &str = "FERROLOCK_NO_JAVA";
 
 const PACKAGES: Packages = Packages {
@@ -38,11 +38,12 @@ impl Java {
         }
     }
 
-    /// Tells a command whether to look for it; without it, tests may do without.
+    /// Tells a command whether to look for it; if it is here, tests may not do without.
     pub(crate) fn hand_to(&self, command: &mut Command) {
-        if self.missing.is_some() {
-            Self::hide_from(command);
-        }
+        match self.missing {
+            Some(_) => command.env(NONE_VARIABLE, "1"),
+            None => command.env(REQUIRE_VARIABLE, "1"),
+        };
     }
 
     /// Lets a command find none, as on a machine that has none.
@@ -96,16 +97,17 @@ fn build(root: &Path, flags: &[&str]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers;
     use std::ffi::OsStr;
 
-    fn require(java: &Java) -> Option<bool> {
+    /// Whether a command that was told of it has the variable set.
+    fn is_set(java: &Java, variable: &str) -> bool {
         let mut command = Command::new("cargo");
-        command.env(REQUIRE_VARIABLE, "1");
+        command.env(servers::REQUIRE_VARIABLE, "1");
         java.hand_to(&mut command);
         command
             .get_envs()
-            .find(|(name, _)| *name == OsStr::new(REQUIRE_VARIABLE))
-            .map(|(_, value)| value.is_some())
+            .any(|(name, value)| name == OsStr::new(variable) && value.is_some())
     }
 
     #[test]
@@ -115,7 +117,11 @@ mod tests {
             missing: Some("no `mvn`".to_owned()),
         };
 
-        assert_eq!(require(&here), Some(true));
-        assert_eq!(require(&missing), Some(false));
+        assert!(is_set(&here, REQUIRE_VARIABLE));
+        assert!(!is_set(&missing, REQUIRE_VARIABLE));
+        assert!(is_set(&missing, NONE_VARIABLE));
+        for java in [here, missing] {
+            assert!(is_set(&java, servers::REQUIRE_VARIABLE));
+        }
     }
 }

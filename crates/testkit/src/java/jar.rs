@@ -1,6 +1,6 @@
 //! The program in `interop/java`: built when it is missing or older than its source.
 
-use crate::kind::{left_out, workspace_root};
+use crate::kind::{left_out_unless, workspace_root};
 use rustix::fs::{FlockOperation, flock};
 use std::env;
 use std::fs::{self, File};
@@ -38,7 +38,8 @@ impl Redisson {
         }
     }
 
-    /// Whether tests can run with it here; if not, that is said, or panics, as [`servers`](crate::servers) does.
+    /// Whether tests can run with it here; if not, that is said, or panics with `CI=true` or
+    /// `FERROLOCK_REQUIRE_JAVA=1`.
     ///
     /// The first call may take as long as Maven does. With `FERROLOCK_NO_JAVA=1` no Java is looked for.
     #[track_caller]
@@ -58,7 +59,7 @@ impl Redisson {
         match jar.get_or_init(|| find(self)) {
             Ok(jar) => Some(jar),
             Err(why) => {
-                left_out(&self.told(), &self.missing(why));
+                left_out_unless("FERROLOCK_REQUIRE_JAVA", &self.told(), &self.missing(why));
                 None
             }
         }
