@@ -16,9 +16,6 @@ const PACKAGES: Packages = Packages {
     brew: &["openjdk", "maven"],
 };
 
-/// The flag for the oldest Redisson that we speak to; without it, Maven takes the one that the project names.
-const OLDEST: &str = "-Dredisson.version=3.17.7";
-
 /// Whether tests can talk to Redisson.
 #[derive(Debug, Default)]
 pub(crate) struct Java {
@@ -29,10 +26,7 @@ pub(crate) struct Java {
 impl Java {
     /// Installs what is not there, and builds the program with each version of Redisson.
     pub(crate) fn get(root: &Path) -> Self {
-        let built = programs().and_then(|()| {
-            build(root, &[])?;
-            build(root, &[OLDEST])
-        });
+        let built = programs().and_then(|()| build(root));
         Self {
             missing: built.err().map(|why| format!("Redisson: {why}")),
         }
@@ -73,25 +67,11 @@ fn absent() -> Option<&'static str> {
         .find(|program| shell::find(program).is_none())
 }
 
-fn build(root: &Path, flags: &[&str]) -> Result<(), String> {
-    let maven = |options: &[&str]| {
-        let mut command = Command::new("mvn");
-        command
-            .args(["--quiet", "--batch-mode"])
-            .args(options)
-            .args(flags)
-            .arg("package")
-            .current_dir(root.join("interop/java"));
-        command
-    };
-    // Without a network, if Maven has all it needs; what it says when it has not is of no interest.
-    if maven(&["--offline"])
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
-        return Ok(());
-    }
-    shell::run(&mut maven(&[]))
+/// As tests do, and beside them; but here Maven may fetch what it lacks.
+fn build(root: &Path) -> Result<(), String> {
+    let mut command = shell::cargo(root);
+    command.args(["run", "--quiet", "-p", "testkit", "--example", "redisson"]);
+    shell::run(&mut command)
 }
 
 #[cfg(test)]
