@@ -20,7 +20,7 @@ pub(crate) fn run(name: &str, rest: &[&str]) -> Result<(), String> {
         eprintln!("MISSING {line}");
     }
     if name == PEERS
-        && let Some(why) = Java::newest(&root).missing
+        && let Some(why) = Java::get(&root).missing
     {
         return Err(format!("MISSING {why}"));
     }

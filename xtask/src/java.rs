@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::packages::{self, Packages};
-use crate::servers::REQUIRE_VARIABLE;
 use crate::shell;
 
+const REQUIRE_VARIABLE: &str = "FERROLOCK_REQUIRE_JAVA";
 const NONE_VARIABLE: &str = "FERROLOCK_NO_JAVA";
 
 const PACKAGES: Packages = Packages {
@@ -15,9 +15,6 @@ const PACKAGES: Packages = Packages {
     apk: &["openjdk17", "maven"],
     brew: &["openjdk", "maven"],
 };
-
-/// The flag for the oldest Redisson that we speak to; without it, Maven takes the one that the project names.
-const OLDEST: &str = "-Dredisson.version=3.17.7";
 
 /// Whether tests can talk to Redisson.
 #[derive(Debug, Default)]
@@ -29,29 +26,18 @@ pub(crate) struct Java {
 impl Java {
     /// Installs what is not there, and builds the program with each version of Redisson.
     pub(crate) fn get(root: &Path) -> Self {
-        Self::with(root, &[&[], &[OLDEST]])
-    }
-
-    /// The same with the newest version only.
-    pub(crate) fn newest(root: &Path) -> Self {
-        Self::with(root, &[&[]])
-    }
-
-    fn with(root: &Path, versions: &[&[&str]]) -> Self {
-        let built = programs().and_then(|()| {
-            let mut versions = versions.iter();
-            versions.try_for_each(|flags| build(root, flags))
-        });
+        let built = programs().and_then(|()| build(root));
         Self {
             missing: built.err().map(|why| format!("Redisson: {why}")),
         }
     }
 
-    /// Tells a command whether to look for it; without it, tests may do without.
+    /// Tells a command whether to look for it; if it is here, tests may not do without.
     pub(crate) fn hand_to(&self, command: &mut Command) {
-        if self.missing.is_some() {
-            Self::hide_from(command);
-        }
+        match self.missing {
+            Some(_) => command.env(NONE_VARIABLE, "1"),
+            None => command.env(REQUIRE_VARIABLE, "1"),
+        };
     }
 
     /// Lets a command find none, as on a machine that has none.
@@ -81,40 +67,27 @@ fn absent() -> Option<&'static str> {
         .find(|program| shell::find(program).is_none())
 }
 
-fn build(root: &Path, flags: &[&str]) -> Result<(), String> {
-    let maven = |options: &[&str]| {
-        let mut command = Command::new("mvn");
-        command
-            .args(["--quiet", "--batch-mode"])
-            .args(options)
-            .args(flags)
-            .arg("package")
-            .current_dir(root.join("interop/java"));
-        command
-    };
-    // Without a network, if Maven has all it needs; what it says when it has not is of no interest.
-    if maven(&["--offline"])
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
-        return Ok(());
-    }
-    shell::run(&mut maven(&[]))
+/// As tests do, and beside them; but here Maven may fetch what it lacks.
+fn build(root: &Path) -> Result<(), String> {
+    let mut command = shell::cargo(root);
+    command.args(["run", "--quiet", "-p", "testkit", "--example", "redisson"]);
+    shell::run(&mut command)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers;
     use std::ffi::OsStr;
 
-    fn require(java: &Java) -> Option<bool> {
+    /// Whether a command that was told of it has the variable set.
+    fn is_set(java: &Java, variable: &str) -> bool {
         let mut command = Command::new("cargo");
-        command.env(REQUIRE_VARIABLE, "1");
+        command.env(servers::REQUIRE_VARIABLE, "1");
         java.hand_to(&mut command);
         command
             .get_envs()
-            .find(|(name, _)| *name == OsStr::new(REQUIRE_VARIABLE))
-            .map(|(_, value)| value.is_some())
+            .any(|(name, value)| name == OsStr::new(variable) && value.is_some())
     }
 
     #[test]
@@ -124,7 +97,11 @@ mod tests {
             missing: Some("no `mvn`".to_owned()),
         };
 
-        assert_eq!(require(&here), Some(true));
-        assert_eq!(require(&missing), Some(false));
+        assert!(is_set(&here, REQUIRE_VARIABLE));
+        assert!(!is_set(&missing, REQUIRE_VARIABLE));
+        assert!(is_set(&missing, NONE_VARIABLE));
+        for java in [here, missing] {
+            assert!(is_set(&java, servers::REQUIRE_VARIABLE));
+        }
     }
 }

@@ -23,6 +23,7 @@ mod answer;
 mod client;
 mod dialogue;
 mod jar;
+mod jdk;
 mod object;
 mod rounds;
 
@@ -74,7 +75,7 @@ impl JavaPeer {
 
     /// The JVM with this Redisson that all tests of this process share, started at the first call.
     ///
-    /// `None` where there is no Java; that is said, or panics, as [`servers`](crate::servers) does.
+    /// `None` where there is no Java; that is said, or panics, as [`Redisson::is_here`] does.
     #[track_caller]
     pub fn shared(redisson: Redisson) -> Option<&'static Self> {
         static NEWEST: OnceLock<JavaPeer> = OnceLock::new();

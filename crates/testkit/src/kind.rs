@@ -29,11 +29,18 @@ pub fn servers() -> Vec<Kind> {
 
 /// Names the running test as not run `how` (on what, or without what), and once what to do about it.
 ///
-/// On the standard error output, past the capture of test output. Panics where nothing may be left out.
+/// On the standard error output, past the capture of test output. Panics where nothing may be left out: with `CI=true`
+/// or `FERROLOCK_REQUIRE_SERVERS=1`.
 #[track_caller]
 pub fn left_out(how: &str, remedy: &str) {
+    left_out_unless("FERROLOCK_REQUIRE_SERVERS", how, remedy);
+}
+
+/// The same, but it is `demand` that forbids it.
+#[track_caller]
+pub(crate) fn left_out_unless(demand: &str, how: &str, remedy: &str) {
     static NAMED: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
-    assert!(!is_required(|name| env::var(name).ok()), "{remedy}");
+    assert!(!is_required(demand, |name| env::var(name).ok()), "{remedy}");
     // The harness gives each test a thread with the test's name.
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test").to_owned();
@@ -112,9 +119,9 @@ impl Kind {
     }
 }
 
-fn is_required(variable: impl Fn(&str) -> Option<String>) -> bool {
+fn is_required(demand: &str, variable: impl Fn(&str) -> Option<String>) -> bool {
     matches!(variable("CI").as_deref(), Some("true" | "1"))
-        || variable("FERROLOCK_REQUIRE_SERVERS").as_deref() == Some("1")
+        || variable(demand).as_deref() == Some("1")
 }
 
 pub(crate) fn workspace_root() -> &'static Path {
@@ -129,16 +136,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_required_in_ci_and_on_demand_only() {
+    fn what_is_required_is_required_in_ci_and_on_demand_only() {
         let given = |wanted: &'static str, value: &'static str| {
             move |name: &str| (name == wanted).then(|| value.to_owned())
         };
 
-        assert!(is_required(given("CI", "true")));
-        assert!(is_required(given("CI", "1")));
-        assert!(is_required(given("FERROLOCK_REQUIRE_SERVERS", "1")));
-        assert!(!is_required(given("FERROLOCK_REQUIRE_SERVERS", "0")));
-        assert!(!is_required(|_| None));
+        assert!(is_required("DEMAND", given("CI", "true")));
+        assert!(is_required("DEMAND", given("CI", "1")));
+        assert!(is_required("DEMAND", given("DEMAND", "1")));
+        assert!(!is_required("DEMAND", given("DEMAND", "0")));
+        assert!(!is_required("DEMAND", given("OTHER", "1")));
+        assert!(!is_required("DEMAND", |_| None));
     }
 
     #[test]

@@ -73,6 +73,42 @@ impl Drop for Leash {
     }
 }
 
+/// Kills its group, itself included, at the end of its input, a pipe whose other end only we hold.
+const WATCHER: &str = "trap '' HUP INT TERM; cat; kill -9 0";
+
+/// A group of processes that ends with us, and with this; its watcher is its first member.
+#[derive(Debug)]
+pub(crate) struct Group {
+    watcher: Child,
+}
+
+impl Group {
+    pub(crate) fn start() -> io::Result<Self> {
+        let watcher = Command::new("sh")
+            .args(["-c", WATCHER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { watcher })
+    }
+
+    /// Starts a program in the group.
+    pub(crate) fn spawn(&self, program: &mut Command) -> io::Result<Child> {
+        program
+            .process_group(pid(&self.watcher).as_raw_nonzero().get())
+            .spawn()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = kill_process_group(pid(&self.watcher), Signal::KILL);
+        let _ = self.watcher.wait();
+    }
+}
+
 /// Stops a child process, and returns when it stands or has ended.
 pub(crate) fn stop(child: &Child) {
     kill_process(pid(child), Signal::STOP).expect("the process has not been waited for");

@@ -25,6 +25,7 @@ fn again(test: &str, required: Option<(&str, &str)>) -> Output {
         .args([test, "--exact"])
         .env_remove("CI")
         .env_remove("FERROLOCK_REQUIRE_SERVERS")
+        .env_remove("FERROLOCK_REQUIRE_JAVA")
         .env("FERROLOCK_NO_SERVERS", "1")
         .env("FERROLOCK_NO_JAVA", "1")
         .envs(required)
@@ -61,16 +62,28 @@ fn a_test_that_was_left_out_is_named_for_each_redisson() {
 
 #[test]
 fn where_nothing_may_be_left_out_it_fails() {
-    for required in [("CI", "true"), ("FERROLOCK_REQUIRE_SERVERS", "1")] {
-        for (test, complaint) in [
-            ("on_every_server", "no redis server found"),
-            ("with_every_redisson", "to talk to: FERROLOCK_NO_JAVA=1"),
-        ] {
-            let ended = again(test, Some(required));
+    let servers = ("on_every_server", "no redis server found");
+    let java = ("with_every_redisson", "to talk to: FERROLOCK_NO_JAVA=1");
+    for (required, (test, complaint)) in [
+        (("CI", "true"), servers),
+        (("CI", "true"), java),
+        (("FERROLOCK_REQUIRE_SERVERS", "1"), servers),
+        (("FERROLOCK_REQUIRE_JAVA", "1"), java),
+    ] {
+        let ended = again(test, Some(required));
 
-            let said = String::from_utf8(ended.stdout).unwrap();
-            assert!(!ended.status.success(), "{required:?}: {said}");
-            assert!(said.contains(complaint), "{said}");
-        }
+        let said = String::from_utf8(ended.stdout).unwrap();
+        assert!(!ended.status.success(), "{required:?}: {said}");
+        assert!(said.contains(complaint), "{said}");
     }
+}
+
+#[test]
+fn who_requires_servers_may_do_without_java() {
+    let ended = again(
+        "with_every_redisson",
+        Some(("FERROLOCK_REQUIRE_SERVERS", "1")),
+    );
+
+    assert!(ended.status.success());
 }

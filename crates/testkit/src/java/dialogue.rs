@@ -2,16 +2,16 @@
 
 use super::Jvm;
 use super::answer::{Line, Pending, Slot};
-use crate::leash;
+use crate::leash::{self, Group};
 use crate::wait::{LIMIT, eventually};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -24,11 +24,12 @@ type Chatter = VecDeque<String>;
 #[derive(Debug)]
 pub(super) struct Dialogue {
     process: Mutex<Child>,
-    /// While it is open, the JVM lives: at its end, which comes with ours, it halts.
-    input: Mutex<ChildStdin>,
+    /// Lines for its input, which is open as long as this is.
+    commands: Sender<String>,
     asked: Arc<Mutex<Asked>>,
     chatter: Arc<Mutex<Chatter>>,
     numbers: AtomicU64,
+    _group: Group,
 }
 
 /// The commands without an answer.
@@ -39,33 +40,60 @@ struct Asked {
     is_over: bool,
 }
 
+impl Asked {
+    /// Whether an answer may come.
+    fn insert(&mut self, id: u64, slot: &Arc<Slot>) -> bool {
+        if !self.is_over {
+            self.slots.insert(id, Arc::clone(slot));
+        }
+        !self.is_over
+    }
+
+    fn take(&mut self, id: u64) -> Option<Arc<Slot>> {
+        self.slots.remove(&id)
+    }
+
+    /// Those that will get no answer.
+    fn end(&mut self) -> BTreeMap<u64, Arc<Slot>> {
+        self.is_over = true;
+        std::mem::take(&mut self.slots)
+    }
+}
+
 impl Dialogue {
     #[track_caller]
     pub(super) fn begin(jar: &Path, jvm: Jvm) -> Self {
-        let mut process = Command::new("java")
-            .args(flags(jvm))
-            .arg("-jar")
-            .arg(jar)
+        let mut java = Command::new("java");
+        java.args(flags(jvm)).arg("-jar").arg(jar);
+        // The names of files, and what it prints, whatever the language here.
+        java.env("LC_ALL", "C.UTF-8");
+        Self::with(java)
+    }
+
+    #[track_caller]
+    fn with(mut program: Command) -> Self {
+        program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // When we are gone, the system wakes and hangs up a stopped process of an own group only.
-            .process_group(0)
-            .spawn()
-            .expect("java starts");
+            .stderr(Stdio::piped());
+        let group = Group::start().expect("sh starts");
+        let mut process = group.spawn(&mut program).expect("java starts");
         let input = process.stdin.take().expect("a pipe");
         let answers = process.stdout.take().expect("a pipe");
         let errors = process.stderr.take().expect("a pipe");
         let asked = Arc::default();
         let chatter = Arc::default();
+        let (commands, lines) = channel();
+        speak(input, lines);
         let overhears = overhear(errors, Arc::clone(&chatter));
         listen(answers, Arc::clone(&asked), Arc::clone(&chatter), overhears);
         Self {
             process: Mutex::new(process),
-            input: Mutex::new(input),
+            commands,
             asked,
             chatter,
             numbers: AtomicU64::new(1),
+            _group: group,
         }
     }
 
@@ -85,15 +113,11 @@ impl Dialogue {
         fields["id"] = json!(id);
         let slot = Arc::new(Slot::default());
         let line = fields.to_string();
-        {
-            let mut asked = lock(&self.asked);
-            match asked.is_over {
-                true => slot.put(None),
-                false => drop(asked.slots.insert(id, Arc::clone(&slot))),
-            }
+        if !lock(&self.asked).insert(id, &slot) {
+            slot.put(None);
         }
         // A JVM that does not listen is about to end, and then the answer is that there is none.
-        let _ = writeln!(lock(&self.input), "{line}");
+        let _ = self.commands.send(line.clone());
         Pending::new(Arc::clone(self), slot, line)
     }
 
@@ -162,6 +186,17 @@ fn flags(jvm: Jvm) -> &'static [&'static str] {
     }
 }
 
+/// Writes the commands, beside who gives them: a JVM that stands still does not read.
+fn speak(mut input: ChildStdin, lines: Receiver<String>) {
+    std::thread::spawn(move || {
+        for line in lines {
+            if writeln!(input, "{line}").is_err() {
+                return;
+            }
+        }
+    });
+}
+
 /// Brings each answer to who waits for it, until the JVM ends.
 fn listen(
     output: ChildStdout,
@@ -170,20 +205,21 @@ fn listen(
     overhears: JoinHandle<()>,
 ) {
     std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in lines(output) {
             let Ok(answer) = serde_json::from_str::<Line>(&line) else {
                 keep(&chatter, line);
                 continue;
             };
-            if let Some(slot) = lock(&asked).slots.remove(&answer.id) {
+            // A slot has a lock of its own: never both.
+            let slot = lock(&asked).take(answer.id);
+            if let Some(slot) = slot {
                 slot.put(Some(answer));
             }
         }
         // Who is told that there is no answer wants to know why.
         let _ = overhears.join();
-        let mut asked = lock(&asked);
-        asked.is_over = true;
-        for slot in std::mem::take(&mut asked.slots).into_values() {
+        let unanswered = lock(&asked).end();
+        for slot in unanswered.into_values() {
             slot.put(None);
         }
     });
@@ -192,10 +228,18 @@ fn listen(
 /// Keeps the last lines of the error output, until the JVM ends.
 fn overhear(output: ChildStderr, chatter: Arc<Mutex<Chatter>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in lines(output) {
             keep(&chatter, line);
         }
     })
+}
+
+/// The lines, whatever their bytes are.
+fn lines(output: impl Read) -> impl Iterator<Item = String> {
+    let lines = BufReader::new(output).split(b'\n');
+    lines
+        .map_while(Result::ok)
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 fn keep(chatter: &Mutex<Chatter>, line: String) {
@@ -211,23 +255,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Redisson;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    #[test]
-    fn what_a_jvm_prints_before_it_dies_is_told() {
-        if !Redisson::Newest.is_here() {
-            return;
-        }
-        let dialogue = Arc::new(Dialogue::begin(Path::new("/nowhere.jar"), Jvm::Quick));
-
-        let pending = dialogue.ask::<()>("hello", json!({}));
-        let told = catch_unwind(AssertUnwindSafe(|| pending.wait())).unwrap_err();
-
-        let told = told.downcast_ref::<String>().unwrap();
-        assert!(told.contains("it ended with exit status: 1"), "{told}");
-        assert!(told.contains("jarfile /nowhere.jar"), "{told}");
-    }
-}
+mod tests;

@@ -1,10 +1,11 @@
 //! The program in `interop/java`: built when it is missing or older than its source.
 
-use crate::kind::{left_out, workspace_root};
+use super::jdk;
+use crate::kind::{left_out_unless, workspace_root};
 use rustix::fs::{FlockOperation, flock};
 use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -15,7 +16,7 @@ use std::time::SystemTime;
 pub enum Redisson {
     /// The one that `interop/java/pom.xml` names.
     Newest,
-    /// 3.17.7, the oldest that we speak to.
+    /// The oldest that we speak to, which it names too.
     Oldest,
 }
 
@@ -26,24 +27,32 @@ impl Redisson {
     /// Its number.
     pub fn version(self) -> &'static str {
         static NEWEST: OnceLock<String> = OnceLock::new();
-        match self {
-            Self::Newest => NEWEST.get_or_init(|| {
-                let pom = Project::ours("mvn").source().join("pom.xml");
-                let text = fs::read_to_string(pom).expect("the program's project");
-                newest(&text)
-                    .expect("the project names a version")
-                    .to_owned()
-            }),
-            Self::Oldest => "3.17.7",
-        }
+        static OLDEST: OnceLock<String> = OnceLock::new();
+        let (version, property) = match self {
+            Self::Newest => (&NEWEST, "redisson.version"),
+            Self::Oldest => (&OLDEST, "redisson.oldest"),
+        };
+        version.get_or_init(|| {
+            let pom = Project::ours(Network::No).source().join("pom.xml");
+            let text = fs::read_to_string(pom).expect("the program's project");
+            let version = named(&text, property).expect("the project names a version");
+            version.to_owned()
+        })
     }
 
-    /// Whether tests can run with it here; if not, that is said, or panics, as [`servers`](crate::servers) does.
+    /// Whether tests can run with it here; if not, that is said, or panics with `CI=true` or
+    /// `FERROLOCK_REQUIRE_JAVA=1`.
     ///
-    /// The first call may take as long as Maven does. With `FERROLOCK_NO_JAVA=1` no Java is looked for.
+    /// The first call may take as long as Maven does, which is not let out to the network. With `FERROLOCK_NO_JAVA=1`
+    /// no Java is looked for.
     #[track_caller]
     pub fn is_here(self) -> bool {
         self.jar_here().is_some()
+    }
+
+    /// Builds the program with it, unless that is done; Maven may fetch what it lacks.
+    pub fn build(self) -> Result<PathBuf, String> {
+        find(self, Network::Yes)
     }
 
     /// The program with this version, for `java -jar`, if it can run here; if not, that is said as by [`Self::is_here`].
@@ -55,10 +64,10 @@ impl Redisson {
             Self::Newest => &NEWEST,
             Self::Oldest => &OLDEST,
         };
-        match jar.get_or_init(|| find(self)) {
+        match jar.get_or_init(|| find(self, Network::No)) {
             Ok(jar) => Some(jar),
             Err(why) => {
-                left_out(&self.told(), &self.missing(why));
+                left_out_unless("FERROLOCK_REQUIRE_JAVA", &self.told(), &self.missing(why));
                 None
             }
         }
@@ -70,32 +79,33 @@ impl Redisson {
 
     fn missing(self, why: &str) -> String {
         format!(
-            "no Redisson {} to talk to: {why}. `cargo xtask test` installs Java and Maven\n",
+            "no Redisson {} to talk to: {why}. `cargo xtask test` installs Java and Maven and lets Maven fetch; \
+             `cargo run -p testkit --example redisson` only fetches\n",
             self.version()
         )
     }
 }
 
-/// The property of the project that names the version.
-fn newest(pom: &str) -> Option<&str> {
-    let (_, rest) = pom.split_once("<redisson.version>")?;
-    let (version, _) = rest.split_once("</redisson.version>")?;
-    Some(version)
+/// A property of the project.
+fn named<'a>(pom: &'a str, property: &str) -> Option<&'a str> {
+    let (_, rest) = pom.split_once(&format!("<{property}>"))?;
+    let (value, _) = rest.split_once(&format!("</{property}>"))?;
+    Some(value)
 }
 
-fn find(redisson: Redisson) -> Result<PathBuf, String> {
+fn find(redisson: Redisson, network: Network) -> Result<PathBuf, String> {
     if env::var("FERROLOCK_NO_JAVA").is_ok_and(|told| told == "1") {
         return Err("FERROLOCK_NO_JAVA=1 says that there is no Java".to_owned());
     }
-    let java = Command::new("java")
-        .arg("-version")
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|why| format!("java does not run: {why}"))?;
-    if !java.success() {
-        return Err(format!("`java -version`: {java}"));
-    }
-    Project::ours("mvn").jar(redisson.version())
+    jdk::check(Path::new("java"))?;
+    Project::ours(network).jar(redisson.version())
+}
+
+/// Whether Maven may fetch what it lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Yes,
+    No,
 }
 
 /// The Maven project and where it puts what it makes.
@@ -103,13 +113,22 @@ struct Project {
     /// The workspace's root.
     root: PathBuf,
     maven: PathBuf,
+    /// The compiler that Maven takes.
+    javac: PathBuf,
+    network: Network,
+    /// Tells who waits what for.
+    say: fn(&str),
 }
 
 impl Project {
-    fn ours(maven: &str) -> Self {
+    fn ours(network: Network) -> Self {
+        let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
         Self {
             root: workspace_root().to_owned(),
-            maven: maven.into(),
+            maven: "mvn".into(),
+            javac: home.map_or("javac".into(), |home| Path::new(&home).join("bin/javac")),
+            network,
+            say,
         }
     }
 
@@ -120,15 +139,15 @@ impl Project {
     /// The jar for this version of Redisson, not older than its source.
     fn jar(&self, version: &str) -> Result<PathBuf, String> {
         let made = self.root.join("target/interop");
-        let jar = made
-            .join(version)
-            .join(format!("ferrolock-peer-{version}.jar"));
+        let name = format!("ferrolock-peer-{version}.jar");
+        let jar = made.join(&name);
         // Test binaries may come at once, each for the same jar.
-        let _one_at_a_time = lock(&made).map_err(|why| format!("{}: {why}", made.display()))?;
+        let _one_at_a_time = lock(&made, self.say).map_err(|why| told(&made, &why))?;
         if !self.is_fresh(&jar) {
-            // Without a network, if Maven has all it needs: that is quicker, too.
-            self.build(version, &["--offline"])
-                .or_else(|_| self.build(version, &[]))?;
+            let begun = SystemTime::now();
+            self.build(version)?;
+            let built = made.join(version).join(&name);
+            put(&built, begun, &jar).map_err(|why| told(&built, &why))?;
         }
         Ok(jar)
     }
@@ -138,30 +157,77 @@ impl Project {
         made.is_ok_and(|made| changed(&self.source()).is_ok_and(|changed| changed < made))
     }
 
-    fn build(&self, version: &str, options: &[&str]) -> Result<(), String> {
-        let output = Command::new(&self.maven)
+    fn build(&self, version: &str) -> Result<(), String> {
+        jdk::check(&self.javac)?;
+        (self.say)(&format!(
+            "building the program with Redisson {version} in interop/java\n"
+        ));
+        // Without a network, if Maven has all it needs: that is quicker, too.
+        let offline = self.maven(version, &["--offline"]);
+        match (offline, self.network) {
+            (Err(why), Network::Yes) => {
+                (self.say)("Maven lacks something: it fetches it\n");
+                let online = self.maven(version, &[]);
+                online.map_err(|online| format!("{online}\nand before, {why}"))
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    fn maven(&self, version: &str, options: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(&self.maven);
+        command
             .args(["--quiet", "--batch-mode"])
             .args(options)
             .arg(format!("-Dredisson.version={version}"))
             .arg("package")
-            .current_dir(self.source())
+            .stdin(Stdio::null())
+            .current_dir(self.source());
+        let output = command
             .output()
             .map_err(|why| format!("{} does not run: {why}", self.maven.display()))?;
         if output.status.success() {
             return Ok(());
         }
+        // Maven speaks on one, the script that starts it on the other.
         Err(format!(
-            "`mvn package` in interop/java fails:\n{}",
-            String::from_utf8_lossy(&output.stdout)
+            "`mvn {}package` in interop/java fails:\n{}{}",
+            options
+                .iter()
+                .map(|option| format!("{option} "))
+                .collect::<String>(),
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
         ))
     }
 }
 
+/// Puts what is built whole in its place, as old as the source that it was built from.
+fn put(built: &Path, begun: SystemTime, jar: &Path) -> io::Result<()> {
+    File::options()
+        .append(true)
+        .open(built)?
+        .set_modified(begun)?;
+    fs::rename(built, jar)
+}
+
+fn told(path: &Path, why: &io::Error) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// On the standard error output, past the capture of test output.
+fn say(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
 /// Waits for the lock of a folder, which is made if there is none; it ends with the file.
-fn lock(folder: &Path) -> io::Result<File> {
+fn lock(folder: &Path, say: fn(&str)) -> io::Result<File> {
     fs::create_dir_all(folder)?;
     let file = File::create(folder.join("lock"))?;
-    flock(&file, FlockOperation::LockExclusive)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        say("waiting for another build in interop/java\n");
+        flock(&file, FlockOperation::LockExclusive)?;
+    }
     Ok(file)
 }
 

@@ -168,3 +168,39 @@ fn an_answer_that_is_not_what_was_expected_shows_the_command() {
     let told = told.downcast_ref::<String>().unwrap();
     assert!(told.contains("\"method\":\"isLocked\""), "{told}");
 }
+
+#[test]
+fn names_in_any_language_come_back_as_they_went() {
+    let Some(Stage {
+        client,
+        server: _server,
+    }) = stage()
+    else {
+        return;
+    };
+    let name = "Aufträge/заказы/注文";
+
+    let lock = client.thread("a").lock(name);
+    let told = lock.call::<String>("getName", json!([]));
+
+    assert_eq!(told.as_deref(), Ok(name));
+}
+
+#[test]
+fn who_waits_is_interrupted_when_its_client_is_closed() {
+    let Some(Stage { client, server }) = stage() else {
+        return;
+    };
+    let java = JavaPeer::here().unwrap();
+    let other = java.open(&server);
+    client.thread("a").lock("orders").lock().unwrap();
+    let waiting = other.thread("b").lock("orders");
+    let waiting = waiting.begin::<()>("lockInterruptibly", json!([]));
+    server.wait_for_subscribers("redisson_lock__channel:{orders}", 1);
+
+    other.close().unwrap();
+
+    let thrown = waiting.wait().unwrap_err();
+    let told = thrown.to_string();
+    assert!(told.contains("java.lang.InterruptedException"), "{told}");
+}

@@ -1,9 +1,9 @@
 //! How threads and JVMs end.
 
 use super::{Stage, stage};
+use rustix::process::{getpid, set_child_subreaper};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::Duration;
 use testkit::java::Jvm;
 use testkit::process::{self, Child};
@@ -19,8 +19,10 @@ fn own() -> Option<(JavaPeer, Server)> {
     Some((java, Server::start(Kind::Redis)))
 }
 
+/// Whether it is there, and not only because nobody has asked how it ended.
 fn is_alive(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
@@ -124,6 +126,8 @@ fn a_jvm_does_not_outlive_the_test_process() {
     if own().is_none() {
         return;
     }
+    // As in a container: orphans get a parent in their session, and no stopped one is hung up by the system.
+    set_child_subreaper(Some(getpid())).unwrap();
     for state in ["running", "frozen"] {
         let mut landlord = Child::again("lives::landlord", &[state]);
         let pid: u32 = landlord.hear(LIMIT).parse().unwrap();

@@ -5,26 +5,37 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Notes its arguments, and makes the jar: of online builds only, if the test says so.
+/// Notes its arguments, and makes the jar: of online builds only, or only half of it, if the test says so.
 const MAVEN: &str = r#"#!/bin/sh
 root=$(cd ../.. && pwd)
 echo "$*" >> "$root/asked"
 case "$*" in *--offline*) [ ! -e "$root/empty" ] || { echo "no artifacts"; exit 1; };; esac
-[ ! -e "$root/broken" ] || { echo "cannot find symbol"; exit 1; }
+[ ! -e "$root/broken" ] || { echo "cannot find symbol"; echo "no such JAVA_HOME" >&2; exit 1; }
 mkdir -p "$root/target/interop/1.2.3"
 touch "$root/target/interop/1.2.3/ferrolock-peer-1.2.3.jar"
+[ ! -e "$root/interrupted" ] || exit 130
 "#;
 
-fn project() -> (TempDir, Project) {
+const JAVAC: &str = "#!/bin/sh\necho javac 17.0.2";
+
+fn program(path: &Path, script: &str) {
+    fs::write(path, script).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn project(network: Network) -> (TempDir, Project) {
     let root = tempfile::tempdir().unwrap();
     let project = Project {
         root: root.path().to_owned(),
         maven: root.path().join("mvn"),
+        javac: root.path().join("javac"),
+        network,
+        say: |_| {},
     };
     fs::create_dir_all(project.source().join("src")).unwrap();
     fs::write(project.source().join("src/Main.java"), "").unwrap();
-    fs::write(&project.maven, MAVEN).unwrap();
-    fs::set_permissions(&project.maven, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&project.maven, MAVEN);
+    program(&project.javac, JAVAC);
     (root, project)
 }
 
@@ -39,7 +50,7 @@ const ONLINE: &str = "--quiet --batch-mode -Dredisson.version=1.2.3 package";
 
 #[test]
 fn a_missing_jar_is_built_once() {
-    let (_root, project) = project();
+    let (_root, project) = project(Network::No);
 
     let jar = project.jar("1.2.3").unwrap();
     project.jar("1.2.3").unwrap();
@@ -50,7 +61,7 @@ fn a_missing_jar_is_built_once() {
 
 #[test]
 fn a_jar_that_is_older_than_a_source_file_is_built_again() {
-    let (_root, project) = project();
+    let (_root, project) = project(Network::No);
     project.jar("1.2.3").unwrap();
     let source = File::open(project.source().join("src/Main.java")).unwrap();
 
@@ -62,8 +73,8 @@ fn a_jar_that_is_older_than_a_source_file_is_built_again() {
 }
 
 #[test]
-fn what_maven_lacks_it_may_fetch() {
-    let (_root, project) = project();
+fn what_maven_lacks_it_fetches_if_it_may() {
+    let (_root, project) = project(Network::Yes);
     fs::write(project.root.join("empty"), "").unwrap();
 
     let jar = project.jar("1.2.3").unwrap();
@@ -73,19 +84,59 @@ fn what_maven_lacks_it_may_fetch() {
 }
 
 #[test]
-fn a_build_that_fails_is_told_with_mavens_words() {
-    let (_root, project) = project();
+fn a_test_does_not_go_to_the_network() {
+    let (_root, project) = project(Network::No);
+    fs::write(project.root.join("empty"), "").unwrap();
+
+    let told = project.jar("1.2.3").unwrap_err();
+
+    assert!(told.contains("no artifacts"), "{told}");
+    assert_eq!(asked(&project), [OFFLINE]);
+}
+
+/// Maven makes a jar without Redisson first, under the name of the whole one.
+#[test]
+fn what_an_interrupted_build_leaves_is_not_taken() {
+    let (_root, project) = project(Network::No);
+    let interrupted = project.root.join("interrupted");
+    fs::write(&interrupted, "").unwrap();
+    project.jar("1.2.3").unwrap_err();
+
+    fs::remove_file(interrupted).unwrap();
+    project.jar("1.2.3").unwrap();
+
+    assert_eq!(asked(&project), [OFFLINE, OFFLINE]);
+}
+
+#[test]
+fn a_compiler_that_is_too_old_is_told() {
+    let (_root, project) = project(Network::No);
+    program(&project.javac, "#!/bin/sh\necho javac 11.0.2");
+
+    let told = project.jar("1.2.3").unwrap_err();
+
+    assert!(told.contains("version 11"), "{told}");
+    assert!(told.contains("17 or newer"), "{told}");
+    assert_eq!(asked(&project), [""; 0]);
+}
+
+#[test]
+fn a_build_that_fails_is_told_with_all_words_of_both_attempts() {
+    let (_root, project) = project(Network::Yes);
     fs::write(project.root.join("broken"), "").unwrap();
 
     let told = project.jar("1.2.3").unwrap_err();
 
-    assert!(told.contains("cannot find symbol"), "{told}");
+    assert_eq!(told.matches("cannot find symbol").count(), 2, "{told}");
+    assert_eq!(told.matches("no such JAVA_HOME").count(), 2, "{told}");
+    assert!(told.contains("--offline"), "{told}");
 }
 
 #[test]
-fn the_project_names_a_version() {
-    let version = Redisson::Newest.version();
+fn the_project_names_the_versions() {
+    let [newest, oldest] = Redisson::ALL.map(Redisson::version);
 
-    assert!(version.starts_with("4."), "{version}");
-    assert_eq!(newest("<project></project>"), None);
+    assert!(newest.starts_with("4."), "{newest}");
+    assert!(oldest.starts_with("3."), "{oldest}");
+    assert_eq!(named("<project></project>", "redisson.version"), None);
 }

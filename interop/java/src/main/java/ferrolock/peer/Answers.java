@@ -56,16 +56,25 @@ final class Answers {
         if (interrupted) {
             answer.put("interrupted", true);
         }
-        write(answer);
+        write(line(answer));
     }
 
-    private void write(Map<String, Object> answer) {
-        String line;
+    /** If JSON cannot say the result, the answer is why. */
+    private String line(Map<String, Object> answer) {
         try {
-            line = mapper.writeValueAsString(answer);
+            return mapper.writeValueAsString(answer);
+        } catch (JsonProcessingException unspeakable) {
+            answer.remove("result");
+            answer.put("error", told(unspeakable));
+        }
+        try {
+            return mapper.writeValueAsString(answer);
         } catch (JsonProcessingException impossible) {
             throw new IllegalStateException(impossible);
         }
+    }
+
+    private void write(String line) {
         synchronized (output) {
             output.println(line);
             output.flush();

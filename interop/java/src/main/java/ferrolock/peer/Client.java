@@ -36,8 +36,10 @@ final class Client {
         worker.end(last);
     }
 
+    /** What its threads wait for will not come: they are interrupted. */
     void close() {
-        workers.keySet().forEach(name -> endWorker(name, () -> {}));
+        workers.values().forEach(Worker::abandon);
+        workers.clear();
         redisson.shutdown();
     }
 }

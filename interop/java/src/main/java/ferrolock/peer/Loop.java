@@ -3,6 +3,7 @@ package ferrolock.peer;
 import java.io.IOException;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.redisson.api.RLock;
 
 /** Lock, read-modify-write, unlock; over and over. */
@@ -10,16 +11,16 @@ final class Loop {
     private Loop() {}
 
     /** Goes on for the number of rounds, to the moment, or until stopped, whichever comes first. */
-    static Object run(Client client, Request request) throws IOException, InterruptedException {
+    static Object run(Client client, Request request, BooleanSupplier stopped)
+            throws IOException, InterruptedException {
         RLock lock = client.synchronizers().lock(request.field("object"));
         Counter counter = Counter.of(client, request.field("counter"));
-        Worker worker = client.worker(request.text("thread"));
         long times = request.number("times", Long.MAX_VALUE);
         long until = request.number("until", Long.MAX_VALUE);
         long holdMs = request.number("hold_ms", 0);
         long done = 0;
         long longestWait = 0;
-        while (done < times && System.nanoTime() < until && !worker.takeStop()) {
+        while (done < times && System.nanoTime() < until && !stopped.getAsBoolean()) {
             long asked = System.nanoTime();
             lock.lock();
             longestWait = Math.max(longestWait, System.nanoTime() - asked);

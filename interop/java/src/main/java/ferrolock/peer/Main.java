@@ -2,11 +2,15 @@ package ferrolock.peer;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
 
 /**
  * The real Redisson, told what to do: one JSON command a line on the standard input, one JSON answer a line on the
@@ -26,7 +30,8 @@ import java.util.Map;
  * call       client, thread, object{}, method, args[]        what the method returns; of a future, when it is complete
  * loop       client, thread, object{}, counter{key|file},    done, longest_wait_ns; each round locks, reads the
  *            times and/or until, hold_ms                     counter, writes one more, unlocks
- * stop       client, thread                                  ends the loop after its round
+ * stop       client, thread                                  ends the loops given so far, the one that runs after its
+ *                                                            round
  * interrupt  client, thread                                  interrupts what it does, or does next
  * end        client, thread                                  ends it after its commands
  * pairs, contend, holds, take, leave                         see Bench
@@ -54,20 +59,32 @@ final class Main {
         this.answers = new Answers(output);
     }
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) {
         if (args.length == 3 && args[0].equals("once")) {
             Bench.once(args[1], args[2]);
             return;
         }
-        PrintStream dialogue = System.out;
+        PrintStream dialogue =
+                new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
         // Nothing that a library prints may come between two answers.
         System.setOut(System.err);
-        Main main = new Main(dialogue);
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
-            main.obey(line);
+        int status = 1;
+        try {
+            new Main(dialogue).obeyAll(System.in);
+            status = 0;
+        } catch (Throwable failed) {
+            failed.printStackTrace();
+        } finally {
+            // Whatever happened: other threads would keep alive a process that nobody can reach.
+            Runtime.getRuntime().halt(status);
         }
-        Runtime.getRuntime().halt(0);
+    }
+
+    private void obeyAll(InputStream commands) throws IOException {
+        BufferedReader input = new BufferedReader(new InputStreamReader(commands, StandardCharsets.UTF_8));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            obey(line);
+        }
     }
 
     /** Never blocks: what may take its time is handed to another thread. */
@@ -81,7 +98,7 @@ final class Main {
         }
         try {
             dispatch(request);
-        } catch (RuntimeException refused) {
+        } catch (Throwable refused) {
             answers.perform(request, () -> {
                 throw refused;
             });
@@ -94,8 +111,8 @@ final class Main {
             case "open" -> aside(request, () -> clients.open(request));
             case "close" -> aside(request, () -> clients.close(request));
             case "call" -> onThread(request, client -> Calls.call(client.synchronizers(), request));
-            case "loop" -> onThread(request, client -> Loop.run(client, request));
-            case "stop" -> answers.perform(request, () -> worker(request).stopLoop());
+            case "loop" -> loop(request);
+            case "stop" -> answers.perform(request, () -> worker(request).stopLoops());
             case "interrupt" -> answers.perform(request, () -> worker(request).interrupt());
             case "end" -> end(request);
             case "pairs" -> aside(request, () -> Bench.pairs(clients.get(request), request));
@@ -106,6 +123,11 @@ final class Main {
             case "halt" -> Runtime.getRuntime().halt(0);
             default -> throw new IllegalArgumentException("no such command: " + request.text("do"));
         }
+    }
+
+    private void loop(Request request) {
+        BooleanSupplier stopped = worker(request).stopSince();
+        onThread(request, client -> Loop.run(client, request, stopped));
     }
 
     private void end(Request request) {

@@ -2,12 +2,15 @@ package ferrolock.peer;
 
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 
 /** A thread with a name, which runs what it is given, in order, until it is ended. */
 final class Worker {
     private final BlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
     private final Thread thread;
-    private volatile boolean stopsLoop;
+    private final AtomicLong stops = new AtomicLong();
+    private volatile boolean abandoned;
     /** Only for the thread itself. */
     private boolean ended;
 
@@ -29,22 +32,29 @@ final class Worker {
         });
     }
 
+    /** Ends the thread now: interrupts what it does; each of what it was given besides is interrupted, too. */
+    void abandon() {
+        abandoned = true;
+        thread.interrupt();
+        end(() -> {});
+    }
+
     /** Interrupts what the thread does, or, if it is idle, what it does next. */
     Object interrupt() {
         thread.interrupt();
         return null;
     }
 
-    Object stopLoop() {
-        stopsLoop = true;
+    /** Ends the loops that the thread was given so far. */
+    Object stopLoops() {
+        stops.incrementAndGet();
         return null;
     }
 
-    /** Whether a loop was told to stop; asking forgets it. For the thread itself. */
-    boolean takeStop() {
-        boolean told = stopsLoop;
-        stopsLoop = false;
-        return told;
+    /** Whether loops were told to stop since now: for a loop that is given now, whenever it begins. */
+    BooleanSupplier stopSince() {
+        long before = stops.get();
+        return () -> stops.get() != before;
     }
 
     private void run() {
@@ -59,7 +69,7 @@ final class Worker {
         while (true) {
             try {
                 Runnable task = tasks.take();
-                if (interrupted) {
+                if (interrupted || abandoned) {
                     thread.interrupt();
                 }
                 return task;
