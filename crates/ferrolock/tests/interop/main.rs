@@ -3,7 +3,9 @@
 //! | file | what it tells |
 //! |---|---|
 //! | [`scene`] | a server with a client of each side, and what a story is |
+//! | [`record`] | every command that a server was sent |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
+//! | [`reentering`] | one side enters more than once: the other sees every step |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -17,4 +19,6 @@
 
 #[macro_use]
 mod scene;
+mod record;
+mod reentering;
 mod taking_over;

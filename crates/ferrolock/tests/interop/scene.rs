@@ -76,6 +76,15 @@ impl Scene {
         let channel = format!("redisson_lock__channel:{{{name}}}");
         self.server.wait_for_subscribers(&channel, by);
     }
+
+    /// Who holds a lock, and how often, as the server has it.
+    pub(crate) fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        let fields = self.server.command(&["HGETALL", name]).texts();
+        let pairs = fields.chunks(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].parse().unwrap()))
+            .collect()
+    }
 }
 
 /// Ours, waiting in a task for a lock; when it has it, it tells the time by [`now`].
