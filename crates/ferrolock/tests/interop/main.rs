@@ -6,6 +6,7 @@
 //! | [`record`] | every command that a server was sent |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
 //! | [`reentering`] | one side enters more than once: the other sees every step |
+//! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,4 +22,5 @@
 mod scene;
 mod record;
 mod reentering;
+mod renewing;
 mod taking_over;
