@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`scene`] | a server with a client of each side, and what a story is |
 //! | [`record`] | every command that a server was sent |
+//! | [`crowd`] | waiters of both sides for one lock |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
 //! | [`reentering`] | one side enters more than once: the other sees every step |
 //! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
+//! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -20,6 +22,8 @@
 
 #[macro_use]
 mod scene;
+mod crowd;
+mod forcing;
 mod record;
 mod reentering;
 mod renewing;
