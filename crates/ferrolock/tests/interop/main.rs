@@ -9,6 +9,7 @@
 //! | [`reentering`] | one side enters more than once: the other sees every step |
 //! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
 //! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
+//! | [`crashing`] | a process of one side dies: the other goes on |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -22,6 +23,7 @@
 
 #[macro_use]
 mod scene;
+mod crashing;
 mod crowd;
 mod forcing;
 mod record;
