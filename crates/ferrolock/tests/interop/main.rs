@@ -10,6 +10,7 @@
 //! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
 //! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
 //! | [`crashing`] | a process of one side dies: the other goes on |
+//! | [`freezing`] | a process of one side stands still for longer than its lease, and goes on too late |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -26,6 +27,7 @@ mod scene;
 mod crashing;
 mod crowd;
 mod forcing;
+mod freezing;
 mod record;
 mod reentering;
 mod renewing;
