@@ -22,8 +22,10 @@ stories!(
     java_goes_on_when_a_process_of_ours_dies_at_work,
 );
 
-/// Of those who die.
-const LEASE: Duration = Duration::from_secs(2);
+/// Of those who die holding: it ends sooner only if this machine stands still for two seconds.
+const LEASE: Duration = Duration::from_secs(3);
+/// Of those for whom nobody has to wait.
+const LONG: Duration = Duration::from_secs(30);
 /// How many threads, or tasks, die together.
 const MANY: usize = 8;
 /// How many names they work on.
@@ -41,9 +43,9 @@ struct Mortal {
 
 impl Mortal {
     /// `None` where there is no Java.
-    fn java(scene: &Scene) -> Option<Self> {
+    fn java(scene: &Scene, lease: Duration) -> Option<Self> {
         let peer = JavaPeer::start(scene.peer.redisson(), Jvm::Quick)?;
-        let client = peer.client(&scene.server.url()).watchdog(LEASE).open();
+        let client = peer.client(&scene.server.url()).watchdog(lease).open();
         Some(Self { peer, client })
     }
 
@@ -54,7 +56,7 @@ impl Mortal {
 }
 
 async fn both_go_on_when_a_jvm_dies_waiting(scene: &Scene) {
-    let Some(mortal) = Mortal::java(scene) else {
+    let Some(mortal) = Mortal::java(scene, LONG) else {
         return;
     };
     let guard = scene.ours.lock("orders").lock().await.unwrap();
@@ -74,7 +76,7 @@ async fn both_go_on_when_a_jvm_dies_waiting(scene: &Scene) {
 }
 
 async fn ours_goes_on_when_a_jvm_dies_holding(scene: &Scene) {
-    let Some(mortal) = Mortal::java(scene) else {
+    let Some(mortal) = Mortal::java(scene, LEASE) else {
         return;
     };
     for n in 0..MANY {
@@ -93,7 +95,7 @@ async fn ours_goes_on_when_a_jvm_dies_holding(scene: &Scene) {
 }
 
 async fn ours_goes_on_when_a_jvm_dies_after_its_unlocks(scene: &Scene) {
-    let Some(mortal) = Mortal::java(scene) else {
+    let Some(mortal) = Mortal::java(scene, LONG) else {
         return;
     };
     let locks: Vec<_> = (0..MANY).map(|n| mortal.lock(n, &name(n))).collect();
@@ -114,7 +116,7 @@ async fn ours_goes_on_when_a_jvm_dies_after_its_unlocks(scene: &Scene) {
 
 /// In the midst of attempts, grants and releases.
 async fn ours_goes_on_when_a_jvm_dies_at_work(scene: &Scene) {
-    let Some(mortal) = Mortal::java(scene) else {
+    let Some(mortal) = Mortal::java(scene, LEASE) else {
         return;
     };
     let works = |n: usize| {

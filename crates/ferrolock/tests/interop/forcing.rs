@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{ErrorKind, LostReason};
 use testkit::java::now;
+use testkit::{LIMIT, eventually};
 
 use crate::crowd::Crowd;
 use crate::record::Record;
-use crate::scene::{Scene, is_what_is_left, left};
+use crate::scene::{Scene, is_what_is_left, left, told};
 
 stories!(
     our_holder_is_told_by_its_next_renewal_that_java_forced_it_open,
@@ -36,8 +37,8 @@ async fn our_holder_is_told_by_its_next_renewal_that_java_forced_it_open(scene: 
     assert!(java.lock("taken").force_unlock().unwrap());
     java.lock("taken").lock().unwrap();
 
-    assert_eq!(forced.lost().await, LostReason::Removed);
-    assert_eq!(taken.lost().await, LostReason::TakenOver);
+    assert_eq!(told(&forced).await, LostReason::Removed);
+    assert_eq!(told(&taken).await, LostReason::TakenOver);
     let took = now() - forcing;
     eprintln!("told after {took:.1?}, renewed every {INTERVAL:.1?}");
     assert!(took < INTERVAL * 10, "{took:?}");
@@ -69,23 +70,30 @@ async fn our_holder_is_told_by_its_next_call_that_java_forced_it_open(scene: &Sc
 
 async fn our_late_unlock_does_not_harm_java_who_took_it(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    let guard = scene.ours.lock("orders").lock().await.unwrap();
-    let dropped = guard.relock().await.unwrap();
-    assert!(java.force_unlock().unwrap());
-    let begun = Instant::now();
-    java.lock_for(LEASE).unwrap();
-    let record = Record::of(&scene.server);
+    for way in ["unlock", "drop"] {
+        let guard = scene.ours.lock("orders").lock().await.unwrap();
+        let ours = guard.owner_id().clone();
+        assert!(java.force_unlock().unwrap());
+        let begun = Instant::now();
+        java.lock_for(LEASE).unwrap();
+        let record = Record::of(&scene.server);
 
-    let late = guard.unlock().await.unwrap_err();
-    assert!(!dropped.is_held());
-    drop(dropped);
+        match way {
+            "unlock" => {
+                let late = guard.unlock().await.unwrap_err();
+                assert_eq!(late.lost_reason(), Some(LostReason::TakenOver), "{late}");
+            }
+            _ => drop(guard),
+        }
+        let tried = || record.steps_of(ours.as_str()) > 0;
+        eventually(LIMIT, "the late release of ours", tried);
 
-    assert_eq!(late.lost_reason(), Some(LostReason::TakenOver), "{late}");
-    assert_eq!(scene.holders("orders"), [(java.thread().owner(), 1)]);
-    let rest = left(&scene.ours.lock("orders")).await;
-    assert!(is_what_is_left(rest, LEASE, begun), "{rest:?}");
-    assert_eq!(record.messages("orders"), 0);
-    java.unlock().unwrap();
+        assert_eq!(scene.holders("orders"), [(java.thread().owner(), 1)]);
+        let rest = left(&scene.ours.lock("orders")).await;
+        assert!(is_what_is_left(rest, LEASE, begun), "{way}: {rest:?}");
+        assert_eq!(record.messages("orders"), 0, "{way}");
+        java.unlock().unwrap();
+    }
 }
 
 async fn javas_holder_is_told_by_its_unlock_that_ours_forced_it_open(scene: &Scene) {
@@ -128,10 +136,12 @@ async fn javas_late_unlock_does_not_harm_ours_who_took_it(scene: &Scene) {
 async fn waiters_of_both_sides_get_what_java_forced_open_one_by_one(scene: &Scene) {
     let _guard = scene.ours.lock("orders").lock().await.unwrap();
     let crowd = Crowd::gather(scene, 0).await;
+    let record = Record::of(&scene.server);
 
     let forcing = now();
     let by = scene.java.thread("by").lock("orders");
     assert!(by.force_unlock().unwrap());
+    assert_eq!(record.messages("orders"), 1);
 
     crowd.get_it_one_by_one(scene, forcing).await;
 }
@@ -139,9 +149,11 @@ async fn waiters_of_both_sides_get_what_java_forced_open_one_by_one(scene: &Scen
 async fn waiters_of_both_sides_get_what_ours_forced_open_one_by_one(scene: &Scene) {
     scene.java.thread("holder").lock("orders").lock().unwrap();
     let crowd = Crowd::gather(scene, 0).await;
+    let record = Record::of(&scene.server);
 
     let forcing = now();
     assert!(scene.ours.lock("orders").force_unlock().await.unwrap());
+    assert_eq!(record.messages("orders"), 1);
 
     crowd.get_it_one_by_one(scene, forcing).await;
 }

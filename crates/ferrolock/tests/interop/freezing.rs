@@ -18,7 +18,7 @@ stories!(
 );
 
 /// Of those who stand still.
-const LEASE: Duration = Duration::from_secs(2);
+const LEASE: Duration = Duration::from_secs(3);
 /// Of those who take over: never renewed, so that any change is seen.
 const FIXED: Duration = Duration::from_secs(60);
 

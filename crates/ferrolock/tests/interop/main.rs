@@ -11,6 +11,7 @@
 //! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
 //! | [`crashing`] | a process of one side dies: the other goes on |
 //! | [`freezing`] | a process of one side stands still for longer than its lease, and goes on too late |
+//! | [`differing`] | what each side does otherwise, side by side |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -26,6 +27,7 @@
 mod scene;
 mod crashing;
 mod crowd;
+mod differing;
 mod forcing;
 mod freezing;
 mod record;

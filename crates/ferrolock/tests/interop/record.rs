@@ -34,12 +34,20 @@ impl<'a> Record<'a> {
         told.filter(|line| line.contains(&channel)).count()
     }
 
-    /// How many steps of scripts named this owner. An attempt of Java takes one, granted or not.
+    /// How many steps of scripts named this owner. An attempt takes one, of Java granted or not, of ours in vain.
     pub(crate) fn steps_of(&self, owner: &str) -> usize {
-        let field = format!("\"{owner}\"");
+        self.steps_with(&format!("\"{owner}\""))
+    }
+
+    /// The same for all owners of a client.
+    pub(crate) fn steps_of_client(&self, id: &str) -> usize {
+        self.steps_with(&format!("\"{id}:"))
+    }
+
+    fn steps_with(&self, word: &str) -> usize {
         let lines = self.lines();
         let steps = lines.iter().filter(|line| line.contains(" lua] "));
-        steps.filter(|line| line.contains(&field)).count()
+        steps.filter(|line| line.contains(word)).count()
     }
 }
 

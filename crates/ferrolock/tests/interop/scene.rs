@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use ferrolock::{Client, Guard, Lock, Remaining};
+use ferrolock::{Client, Guard, Lock, LostReason, Remaining};
 use testkit::java::{JavaClient, JavaPeer, Redisson, now};
-use testkit::{Kind, Server};
+use testkit::{Kind, LIMIT, Server};
 use tokio::task::JoinHandle;
 
 macro_rules! stories {
@@ -93,6 +93,12 @@ pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
         let guard = lock.lock().await.unwrap();
         (guard, now())
     })
+}
+
+/// Why the guard's hold was lost, as soon as it knows.
+pub(crate) async fn told(guard: &Guard) -> LostReason {
+    let told = tokio::time::timeout(LIMIT, guard.lost()).await;
+    told.expect("the holder is told")
 }
 
 /// What must happen at once, and did, so long after its cause.
