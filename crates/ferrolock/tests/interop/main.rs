@@ -3,10 +3,18 @@
 //! | file | what it tells |
 //! |---|---|
 //! | [`scene`] | a server with a client of each side, and what a story is |
+//! | [`record`] | every command that a server was sent |
+//! | [`crowd`] | waiters of both sides for one lock |
 //! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
 //! | [`handing_over`] | two thousand hand-offs to and fro, each by its message |
 //! | [`contending`] | two JVMs and two processes of ours at one lock: exclusion, and a share for each side |
 //! | [`agreeing`] | random scripts: at every step both sides, a model and the server agree |
+//! | [`reentering`] | one side enters more than once: the other sees every step |
+//! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
+//! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
+//! | [`crashing`] | a process of one side dies: the other goes on |
+//! | [`freezing`] | a process of one side stands still for longer than its lease, and goes on too late |
+//! | [`differing`] | what each side does otherwise, side by side |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -22,11 +30,19 @@
 mod scene;
 mod agreeing;
 mod contending;
+mod crashing;
+mod crowd;
+mod differing;
+mod forcing;
+mod freezing;
 #[cfg(feature = "metrics")]
 #[path = "../stage/grants.rs"]
 mod grants;
 #[cfg(feature = "metrics")]
 mod handing_over;
+mod record;
+mod reentering;
+mod renewing;
 mod taking_over;
 
 #[cfg(not(feature = "metrics"))]

@@ -7,7 +7,7 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ferrolock::{Client, Guard, Lock, Remaining};
+use ferrolock::{Client, Guard, Lock, LostReason, Remaining};
 use testkit::java::{JavaClient, JavaPeer, Redisson, now};
 use testkit::{Kind, LIMIT, Server, eventually};
 use tokio::task::JoinHandle;
@@ -107,6 +107,15 @@ impl Scene {
         assert!(!waiting.is_finished(), "it was not busy");
         waiting
     }
+
+    /// Who holds a lock, and how often, as the server has it.
+    pub(crate) fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        let fields = self.server.command(&["HGETALL", name]).texts();
+        let pairs = fields.chunks(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].parse().unwrap()))
+            .collect()
+    }
 }
 
 /// How often the server has told somebody that a lock is held: how long that lasts is what it looks up then.
@@ -126,6 +135,12 @@ pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
         let guard = lock.lock().await.unwrap();
         (guard, now())
     })
+}
+
+/// Why the guard's hold was lost, as soon as it knows.
+pub(crate) async fn told(guard: &Guard) -> LostReason {
+    let told = tokio::time::timeout(LIMIT, guard.lost()).await;
+    told.expect("the holder is told")
 }
 
 /// What must happen at once, and did, so long after its cause.
