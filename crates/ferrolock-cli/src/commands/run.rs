@@ -238,18 +238,24 @@ impl Plan {
     async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
         let mut interrupts =
             Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
-        let helpers = Helpers::start(&self).map_err(|why| supervise::refusal(&why))?;
+        let mut helpers = Helpers::none();
         let obtaining = async {
             let client = self.connect().await?;
             let lock = self.lock(&client);
             refuse_nesting(&lock).await?;
             let obtained = waiting::obtain(&lock, self.wait, report).await?;
-            Ok::<_, Failure>((client, obtained))
+            Ok((client, obtained))
         };
+        let starting = async {
+            helpers = Helpers::start(&self).map_err(|why| supervise::refusal(&why))?;
+            Ok::<_, Failure>(())
+        };
+        // Connecting begins first: it is what the rest waits for, and goes on in another thread.
+        let both = async { tokio::try_join!(biased; obtaining, starting) };
         let obtained = tokio::select! {
             biased;
             signal = interrupts.next() => Err(signal),
-            obtained = obtaining => Ok(obtained),
+            obtained = both => Ok(obtained.map(|(obtained, ())| obtained)),
         };
         let code = match obtained {
             Ok(Ok((client, Obtained::Granted(guard)))) => {

@@ -25,6 +25,14 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
+    /// None yet: they are started when they are needed.
+    pub(super) fn none() -> Self {
+        Self {
+            shim: Err(io::ErrorKind::NotFound.into()),
+            gate: Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     /// Starts both. An error: the command can never be started.
     pub(super) fn start(plan: &Plan) -> io::Result<Self> {
         match gate(plan) {
