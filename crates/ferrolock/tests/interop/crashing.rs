@@ -163,7 +163,9 @@ async fn ours_gets_all(what: &str, since: Duration, waiting: Vec<JoinHandle<(Gua
 async fn leases_end(scene: &Scene) -> Duration {
     let mut end = Duration::ZERO;
     for n in 0..MANY {
-        end = end.max(now() + left(&scene.ours.lock(name(n))).await);
+        let rest = left(&scene.ours.lock(name(n))).await;
+        assert!(rest <= LEASE, "{rest:?}");
+        end = end.max(now() + rest);
     }
     end
 }
