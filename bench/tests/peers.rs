@@ -50,7 +50,7 @@ fn without_java_it_fails_and_says_why() {
     let output = bench(&["peers", "--quick"])
         .env("FERROLOCK_NO_JAVA", "1")
         .env_remove("CI")
-        .env_remove("FERROLOCK_REQUIRE_SERVERS")
+        .env_remove("FERROLOCK_REQUIRE_JAVA")
         .output()
         .unwrap();
 

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +19,9 @@ use super::group::Group;
 use super::orders::Order;
 use super::watch::HAS_KILLED;
 use super::{SHIM, SHIM_NAME, handles, this_program};
+
+/// How long it has for a sign; somebody may have stopped it.
+const SIGN_MAX: Duration = Duration::from_secs(1);
 
 /// What has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +78,17 @@ impl Shim {
         })
     }
 
-    /// Waits until no signal but KILL reaches it. An error: it has ended instead.
+    /// Waits until no signal but KILL and STOP reaches it. An error: it has ended instead, or takes too long.
     pub(crate) async fn ready(&self) -> io::Result<()> {
+        self.heard().await
+    }
+
+    /// Waits for its next sign.
+    async fn heard(&self) -> io::Result<()> {
+        tokio::time::timeout(SIGN_MAX, self.sign()).await?
+    }
+
+    async fn sign(&self) -> io::Result<()> {
         loop {
             self.ready.readable().await?;
             match self.ready.try_read(&mut [0]) {
@@ -87,8 +100,9 @@ impl Shim {
         }
     }
 
-    /// Gives it its charge. With the lifeline, what we hold stays ours until the shim has ended too.
-    pub(crate) fn entrust(
+    /// Gives it its charge, and waits until it has taken it. With the lifeline, what we hold stays ours until the shim
+    /// has ended too.
+    pub(crate) async fn entrust(
         &self,
         lifeline: Option<OwnedFd>,
         group: Group,
@@ -96,7 +110,8 @@ impl Shim {
     ) -> io::Result<()> {
         entrust(&self.socket, lifeline)?;
         self.tell(Order::Group(group))?;
-        self.tell(deadline)
+        self.tell(deadline)?;
+        self.heard().await
     }
 
     /// Tells it something. A line is short enough to be written whole or not at all.

@@ -25,6 +25,9 @@ use crate::clock::Moment;
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
+/// What it says when it is ready, and when it has its charge.
+const SIGN: &[u8] = b"!";
+
 /// Its exit code after it has killed the group; zero says that there was no need to.
 pub(crate) const HAS_KILLED: u8 = 9;
 
@@ -38,7 +41,7 @@ pub(crate) fn run() -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHIM_NAME);
     // If nobody is there to hear it, there is all the more to do.
-    let _ = write(stdio::stdout(), b"r");
+    let _ = write(stdio::stdout(), SIGN);
     let mut watch = Watch::default();
     match watch.wait() {
         Outcome::Done => ExitCode::SUCCESS,
@@ -123,6 +126,7 @@ impl Watch {
                     Ok(handle) => {
                         self.group = Some(group);
                         self._lifeline = handle;
+                        let _ = write(stdio::stdout(), SIGN);
                     }
                     // Nobody has been killed, and `ferrolock` starts another.
                     Err(_) => return Some(Outcome::Done),

@@ -74,6 +74,21 @@ fn nobody_is_served_while_the_shim_has_not_ended_the_group() {
     let stage = Stage::file();
     let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(&stage);
+    nobody_is_served_before_the_shim_is_done(&stage, run, group);
+}
+
+#[test]
+fn nobody_is_served_while_the_shim_that_came_later_has_not_ended_the_group() {
+    let stage = Stage::file();
+    let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(&stage);
+    let first = run.shim();
+    kill_process(first, Signal::KILL).unwrap();
+    eventually(LIMIT, "another shim", || run.shim() != first);
+    nobody_is_served_before_the_shim_is_done(&stage, run, group);
+}
+
+fn nobody_is_served_before_the_shim_is_done(stage: &Stage, run: Run, group: i32) {
     let shim = run.shim();
     // Stopped, it cannot let its shim go on.
     run.signal(Signal::STOP);

@@ -9,7 +9,7 @@ use testkit::{LIMIT, Reply, eventually};
 use tokio::task::JoinHandle;
 
 use crate::crowd::Crowd;
-use crate::scene::{Scene, assert_at_once, left, waiter};
+use crate::scene::{Scene, assert_at_once, lease_end, left, waiter};
 
 stories!(
     both_go_on_when_a_jvm_dies_waiting,
@@ -163,9 +163,9 @@ async fn ours_gets_all(what: &str, since: Duration, waiting: Vec<JoinHandle<(Gua
 async fn leases_end(scene: &Scene) -> Duration {
     let mut end = Duration::ZERO;
     for n in 0..MANY {
-        let rest = left(&scene.ours.lock(name(n))).await;
-        assert!(rest <= LEASE, "{rest:?}");
-        end = end.max(now() + rest);
+        let lock = scene.ours.lock(name(n));
+        assert!(left(&lock).await <= LEASE);
+        end = end.max(lease_end(&lock).await);
     }
     end
 }

@@ -8,7 +8,7 @@ use testkit::{LIMIT, eventually};
 use tokio::task::JoinSet;
 
 use crate::record::Record;
-use crate::scene::{Scene, is_what_is_left, left};
+use crate::scene::{Scene, channel, is_what_is_left, left};
 
 stories!(
     a_lock_that_vanished_without_a_word_is_missed_by_java_and_found_by_ours,
@@ -60,8 +60,7 @@ async fn a_message_makes_ours_ask_once_however_many_wait(scene: &Scene) {
 
     for _ in 0..MESSAGES {
         let before = record.steps_of_client(scene.ours.id());
-        let channel = "redisson_lock__channel:{orders}";
-        scene.server.command(&["PUBLISH", channel, "0"]);
+        scene.server.command(&["PUBLISH", &channel("orders"), "0"]);
         let asked = || record.steps_of_client(scene.ours.id()) > before;
         eventually(LIMIT, "ours asks", asked);
     }

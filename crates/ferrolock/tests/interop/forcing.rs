@@ -22,8 +22,8 @@ stories!(
 );
 
 /// Renewed by a third of it, so that a loss is soon known.
-const WATCHDOG: Duration = Duration::from_secs(2);
-const INTERVAL: Duration = Duration::from_millis(667);
+const WATCHDOG: Duration = Duration::from_secs(9);
+const INTERVAL: Duration = Duration::from_secs(3);
 const LEASE: Duration = Duration::from_secs(20);
 
 async fn our_holder_is_told_by_its_next_renewal_that_java_forced_it_open(scene: &Scene) {

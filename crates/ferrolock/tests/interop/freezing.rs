@@ -8,7 +8,7 @@ use testkit::process::{self, Child, Role};
 use testkit::{LIMIT, eventually};
 
 use crate::record::Record;
-use crate::scene::{Scene, assert_at_once, is_what_is_left, left, waiter};
+use crate::scene::{Scene, assert_at_once, is_what_is_left, lease_end, left, waiter};
 
 stories!(
     ours_takes_over_from_a_frozen_jvm_and_keeps_it,
@@ -38,7 +38,7 @@ async fn ours_takes_over_from_a_frozen_jvm_and_keeps_it(scene: &Scene) {
     let owner = java.thread().owner();
 
     peer.stop_signal();
-    let end = now() + LEASE;
+    let end = lease_end(&scene.ours.lock("orders")).await;
     let (guard, granted) = waiter(scene.ours.lock("orders").lease(FIXED))
         .await
         .unwrap();
@@ -76,7 +76,7 @@ async fn java_takes_over_from_a_frozen_process_of_ours_and_keeps_it(scene: &Scen
     assert_eq!(sleeper.hear(LIMIT), "holding");
 
     sleeper.stop_signal();
-    let end = now() + LEASE;
+    let end = lease_end(&scene.ours.lock("orders")).await;
     java.lock_for(FIXED).unwrap();
     assert_at_once("the lease of a frozen process to Java", end, now());
     let (begun, record) = (Instant::now(), Record::of(&scene.server));

@@ -28,7 +28,7 @@ impl<'a> Record<'a> {
 
     /// How many releases of the lock were announced.
     pub(crate) fn messages(&self, name: &str) -> usize {
-        let channel = format!("\"redisson_lock__channel:{{{name}}}\"");
+        let channel = format!("\"{}\"", crate::scene::channel(name));
         let lines = self.lines();
         let told = lines.iter().filter(|line| is_a(line, "PUBLISH"));
         told.filter(|line| line.contains(&channel)).count()

@@ -7,7 +7,7 @@ use testkit::java::{JavaLock, now};
 use testkit::{LIMIT, eventually};
 
 use crate::record::Record;
-use crate::scene::{Scene, assert_at_once, is_what_is_left, left, waiter};
+use crate::scene::{Scene, assert_at_once, is_what_is_left, lease_end, left, waiter};
 
 stories!(
     ours_sees_each_step_of_javas_reentries,
@@ -175,10 +175,10 @@ async fn a_shorter_lease_cuts_what_java_holds_and_ours_gets_in(scene: &Scene) {
     assert!(rest > BRIEF * 10, "{rest:?}");
 
     java.lock_for(BRIEF).unwrap();
-    let end = now() + BRIEF;
 
     let rest = left(&scene.ours.lock("orders")).await;
     assert!(rest <= BRIEF, "{rest:?}");
+    let end = lease_end(&scene.ours.lock("orders")).await;
     let (guard, granted) = waiter(scene.ours.lock("orders")).await.unwrap();
     assert_at_once("the end of Java's inner lease to ours", end, granted);
     let late = java.unlock().unwrap_err();

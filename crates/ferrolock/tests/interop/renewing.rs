@@ -60,7 +60,8 @@ async fn java_keeps_its_lock_for_three_leases_while_ours_waits(scene: &Scene) {
 
 async fn ours_keeps_its_lock_for_three_leases_while_java_waits(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    let guard = ours(scene, LEASE)
+    // Long enough that Java has it before the first renewal.
+    let guard = ours(scene, LEASE * 3)
         .await
         .lock("orders")
         .lock()
@@ -253,7 +254,7 @@ async fn a_late_renewal_of_ours_changes_nothing_of_java(scene: &Scene) {
     assert_eq!(told(&guard).await, LostReason::TakenOver);
 
     let found_out = record.steps_of(guard.owner_id().as_str());
-    tokio::time::sleep(INTERVAL * 2).await;
+    tokio::time::sleep(INTERVAL * 4).await;
     assert_eq!(found_out, 1);
     assert_eq!(
         record.steps_of(guard.owner_id().as_str()),

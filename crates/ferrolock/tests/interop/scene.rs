@@ -1,8 +1,8 @@
 //! Where a story happens: a server, a client of ours, and one of Redisson's in a JVM that all stories share.
 //!
 //! A story is an `async fn` over a [`Scene`]. `stories!` makes three tests of it: on Redis and on Valkey with the newest
-//! Redisson, and on Redis with the oldest. What the oldest cannot do is listed under `newest_only!`. What needs the
-//! machine for itself, or keeps it from others, is listed behind `alone:`.
+//! Redisson, and on Redis with the oldest. What needs the machine for itself, or keeps it from others,
+//! is listed behind `alone:`.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -15,27 +15,17 @@ use tokio::task::JoinHandle;
 macro_rules! stories {
     (alone: $($story:ident),+ $(,)?) => { stories!(@ play_alone $($story)+); };
     (@ $play:ident $($story:ident)+) => {
-        newest_only!(@ $play $($story)+);
-        mod oldest {
+        stories!(in redis: $play Redis Newest $($story)+);
+        stories!(in valkey: $play Valkey Newest $($story)+);
+        stories!(in oldest: $play Redis Oldest $($story)+);
+    };
+    (in $place:ident: $play:ident $kind:ident $version:ident $($story:ident)+) => {
+        mod $place {
             use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::$play(Kind::Redis, Redisson::Oldest, super::$story) })+
+            $(#[test] fn $story() { crate::scene::$play(Kind::$kind, Redisson::$version, super::$story) })+
         }
     };
     ($($story:ident),+ $(,)?) => { stories!(@ play $($story)+); };
-}
-
-macro_rules! newest_only {
-    (@ $play:ident $($story:ident)+) => {
-        mod redis {
-            use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::$play(Kind::Redis, Redisson::Newest, super::$story) })+
-        }
-        mod valkey {
-            use testkit::{Kind, java::Redisson};
-            $(#[test] fn $story() { crate::scene::$play(Kind::Valkey, Redisson::Newest, super::$story) })+
-        }
-    };
-    ($($story:ident),+ $(,)?) => { newest_only!(@ play $($story)+); };
 }
 
 /// A server of the story's own, with both sides on it.
@@ -160,6 +150,12 @@ pub(crate) async fn left(lock: &Lock) -> Duration {
         Remaining::Left(time) => time,
         other => panic!("{other:?}"),
     }
+}
+
+/// When the lease that a lock has now ends, by [`now`], or a moment before that.
+pub(crate) async fn lease_end(lock: &Lock) -> Duration {
+    let asked = now();
+    asked + left(lock).await
 }
 
 /// Whether the time lies in the last part of the lease that passed since `begun`, seen now.

@@ -7,7 +7,7 @@ use testkit::java::{Jvm, now};
 use testkit::process::{self, Child};
 use testkit::{JavaPeer, LIMIT};
 
-use crate::scene::{Scene, assert_at_once, is_what_is_left, left, waiter};
+use crate::scene::{Scene, assert_at_once, is_what_is_left, lease_end, left, waiter};
 
 stories!(
     while_java_holds_ours_is_busy_for_as_long,
@@ -117,8 +117,10 @@ async fn java_gets_it_when_ours_unlocks(scene: &Scene) {
 
 async fn ours_gets_it_when_javas_lease_ends(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    let end = now() + BRIEF;
+    let begun = Instant::now();
     java.lock_for(BRIEF).unwrap();
+    let end = lease_end(&scene.ours.lock("orders")).await;
+    assert!(is_what_is_left(end.saturating_sub(now()), BRIEF, begun));
 
     let (guard, granted) = waiter(scene.ours.lock("orders")).await.unwrap();
 
@@ -130,9 +132,11 @@ async fn ours_gets_it_when_javas_lease_ends(scene: &Scene) {
 
 async fn java_gets_it_when_our_lease_ends(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    let end = now() + BRIEF;
+    let begun = Instant::now();
     let lock = scene.ours.lock("orders").lease(BRIEF);
     let guard = lock.lock().await.unwrap();
+    let end = lease_end(&lock).await;
+    assert!(is_what_is_left(end.saturating_sub(now()), BRIEF, begun));
 
     let granted = java.begin_lock().answer(LIMIT);
 
@@ -208,7 +212,7 @@ async fn java_gets_it_a_lease_after_our_process_was_killed(scene: &Scene) {
 /// When the lease of a dead holder ends, by [`now`]; it holds the lock still.
 async fn end_of_the_lease_of(owner: &str, scene: &Scene) -> Duration {
     let lock = scene.ours.lock("orders");
-    let end = now() + left(&lock).await;
+    let end = lease_end(&lock).await;
     let holders = lock.holders().await.unwrap();
     assert_eq!(holders.len(), 1);
     assert_eq!(holders[0].owner.as_str(), owner);

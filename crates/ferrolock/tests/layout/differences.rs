@@ -276,6 +276,19 @@ fn every_habit_has_a_reason_and_is_seen_in_what_is_replayed() {
 /// The page for people, which has the same reasons and names the rows of this table.
 const PAGE: &str = include_str!("../../../../docs/redisson.md");
 
+#[test]
+fn the_tests_that_the_page_names_are_there() {
+    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let named = |word: &&str| word.ends_with(".rs") && !word.starts_with("crates/");
+    let names: Vec<&str> = PAGE.split('`').filter(named).collect();
+
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let file = name.rsplit_once('/').map(|_| tests.join(name));
+        assert!(file.is_none_or(|file| file.is_file()), "{name}");
+    }
+}
+
 /// Numbers of the page's list of weaknesses, or `API`.
 fn is_reason(why: &str) -> bool {
     let listed = |weakness: &str| {

@@ -82,7 +82,7 @@ impl<'a> Player<'a> {
                 }
             };
             let call = &self.scenario.steps[completion.step - 1];
-            check_outcome(&at, call, &completion.reply, &seen);
+            check_outcome(&at, call, &completion.reply, &seen, self.late());
         }
         self.check_pending(&at, step);
         let expected = self.expected(&at, step, ours);
@@ -120,7 +120,7 @@ impl<'a> Player<'a> {
             assert_eq!(seen, Seen::Failed(kind), "{at}");
             return;
         }
-        check_outcome(at, step, step.reply.as_ref().unwrap(), &seen);
+        check_outcome(at, step, step.reply.as_ref().unwrap(), &seen, self.late());
         match seen {
             Seen::Pending => {
                 let channel = prefixed("redisson_lock__channel", &object(step).name);
@@ -216,9 +216,14 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// How much longer the story took until now than it was meant to.
+    fn late(&self) -> Duration {
+        self.first.elapsed().saturating_sub(self.meant)
+    }
+
     /// A slow machine makes times to live shorter, never longer, and by no more than it was late.
     fn with_delays(&self, ttl: Ttl) -> Ttl {
-        let late = self.first.elapsed().saturating_sub(self.meant);
+        let late = self.late();
         match ttl {
             Ttl::Unlimited => ttl,
             Ttl::Within { min, max } => Ttl::Within {
@@ -267,7 +272,7 @@ impl<'a> Player<'a> {
 }
 
 /// Compares what the caller of `step` saw, then or later.
-fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen) {
+fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen, late: Duration) {
     let same = match (recorded, seen) {
         (Outcome::Pending, Seen::Pending) => true,
         (Outcome::Returns(Returned::Void), Seen::Void) => true,
@@ -276,7 +281,9 @@ fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen) {
         }
         (Outcome::Returns(Returned::Flag(a)), Seen::Flag(b)) => a == b,
         (Outcome::Returns(Returned::Number(a)), Seen::Number(b)) => a == b,
-        (Outcome::Returns(Returned::Millis(range)), Seen::Number(ms)) => range.admits(*ms),
+        (Outcome::Returns(Returned::Millis(range)), Seen::Number(ms)) => {
+            range.with_delay(late).admits(*ms)
+        }
         (Outcome::Throws { class, cause: None }, Seen::Failed(kind)) => {
             *kind == counterpart(at, step, class)
         }

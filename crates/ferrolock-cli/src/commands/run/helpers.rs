@@ -1,7 +1,6 @@
 //! The two processes of ours that a run needs: they are started beside the taking of the lock, not after it.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::signal::unix;
 
@@ -13,8 +12,6 @@ use crate::process::signals::Signals;
 /// A shim that somebody has ended, as a signal to our group does to one that has not left it yet, is started again, so
 /// often.
 const STARTS_MAX: usize = 3;
-/// How long a shim has to come up once the lock is ours; somebody may have stopped it.
-const READY_MAX: Duration = Duration::from_secs(1);
 
 /// The shim with nobody to kill, and the command's process behind its gate.
 #[derive(Debug)]
@@ -47,12 +44,24 @@ impl Helpers {
     /// Both of them, alive; of all signals only KILL and STOP reach the shim.
     pub(super) async fn ready(self, plan: &Plan) -> io::Result<(Shim, Gate)> {
         let mut children = Signals::of_children()?;
-        let shim = ready(self.shim, &mut children).await?;
+        let shim = ready(self.shim, &mut children).await;
         let waiting = match self.gate {
-            Ok(waiting) if waiting.is_alive() => waiting,
-            _ => gate(plan)?,
+            Ok(waiting) if waiting.is_alive() => Ok(waiting),
+            _ => gate(plan),
         };
-        Ok((shim, waiting))
+        match (shim, waiting) {
+            (Ok(shim), Ok(waiting)) => Ok((shim, waiting)),
+            (Ok(shim), Err(why)) => {
+                shim.end(&mut children).await;
+                Err(why)
+            }
+            (Err(why), waiting) => {
+                if let Ok(waiting) = waiting {
+                    waiting.end(&mut children).await;
+                }
+                Err(why)
+            }
+        }
     }
 
     /// There will be no command: ends both, so that nothing of ours is left behind us.
@@ -77,9 +86,9 @@ async fn ready(first: io::Result<Shim>, children: &mut unix::Signal) -> io::Resu
     let mut next = first;
     for _ in 1..STARTS_MAX {
         if let Ok(shim) = next {
-            let ready = tokio::time::timeout(READY_MAX, shim.ready()).await;
-            // It may have been ready long ago, before a wait for the lock.
-            if matches!(ready, Ok(Ok(()))) && shim.fate() == Fate::Alive {
+            // It may have been ready long ago, before a wait for the lock, and stopped or killed since.
+            shim.wake();
+            if shim.ready().await.is_ok() && shim.fate() == Fate::Alive {
                 return Ok(shim);
             }
             shim.end(children).await;
@@ -87,6 +96,6 @@ async fn ready(first: io::Result<Shim>, children: &mut unix::Signal) -> io::Resu
         next = Shim::start();
     }
     let shim = next?;
-    tokio::time::timeout(READY_MAX, shim.ready()).await??;
+    shim.ready().await?;
     Ok(shim)
 }

@@ -97,14 +97,20 @@ impl Supervisor {
             is_alone: false,
             end: None,
         };
-        supervisor.prepare(guard)?;
+        if let Err(why) = supervisor.prepare(guard).await {
+            supervisor.abandon().await;
+            return Err(why);
+        }
         // We may have stood still since the grant, for longer than the lease. Nothing lies between this look and the
         // gate; what is not opened ends with its socket.
         if !guard.is_held() {
-            supervisor.take_terminal();
+            supervisor.abandon().await;
             return Ok(Start::TooLate(guard.state()));
         }
-        supervisor.open_gate(&environment)?;
+        if let Err(why) = supervisor.open_gate(&environment) {
+            supervisor.abandon().await;
+            return Err(why);
+        }
         let pid = supervisor.pid().as_raw_pid();
         report.tell(&Event::Started { pid });
         tracing::info!(pid, program = %plan.program.display(), "started");
@@ -112,10 +118,11 @@ impl Supervisor {
     }
 
     /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
-    fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
+    async fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
         let deadline = self.order(view(guard));
         self.shim
-            .entrust(self.client.lifeline(), self.group, deadline)?;
+            .entrust(self.client.lifeline(), self.group, deadline)
+            .await?;
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.group);
         }
@@ -123,13 +130,19 @@ impl Supervisor {
     }
 
     fn open_gate(&mut self, environment: &[(&str, String)]) -> io::Result<()> {
-        let opened = self.gate.open(environment);
         // Somebody may have stopped it while we waited.
         let _ = self.group.signal(Signal::CONT);
-        if opened.is_err() {
-            self.take_terminal();
+        self.gate.open(environment)
+    }
+
+    /// There is no command: nobody is to be killed, and nothing of ours is left behind us.
+    async fn abandon(mut self) {
+        self.take_terminal();
+        let mut shim = self.shim.dismiss(self.children);
+        if let Ok(mut children) = Signals::of_children() {
+            self.gate.end(&mut children).await;
         }
-        opened
+        shim.ended().await;
     }
 
     /// Looks after the command until it has ended; if the lock was lost, until nothing of its group is left.
