@@ -30,8 +30,9 @@ const FORWARDED: &[Signal] = &[
     #[cfg(target_os = "linux")]
     Signal::STKFLT,
     Signal::WINCH,
-    Signal::TSTP,
+    // In this order: who finds both was let go on and then stopped again. While we are stopped, nobody finds anything.
     Signal::CONT,
+    Signal::TSTP,
 ];
 
 /// Signals listened to, from when this is made until the process ends.
@@ -145,6 +146,20 @@ mod tests {
         let mut signals = signals.and_forwarded().unwrap();
 
         assert_eq!(signals.next().await, Signal::HUP);
+    }
+
+    /// As after `fg` and Ctrl-Z at once. The other way round the stop would be undone.
+    #[tokio::test]
+    async fn going_on_comes_before_the_next_stop() {
+        let mut signals = Signals::ending().unwrap().and_forwarded().unwrap();
+        for signal in [NixSignal::SIGCONT, NixSignal::SIGTSTP] {
+            nix::sys::signal::raise(signal).unwrap();
+        }
+        // Both have come through the runtime's pipe then.
+        tokio::task::yield_now().await;
+
+        assert_eq!(signals.next().await, Signal::CONT);
+        assert_eq!(signals.next().await, Signal::TSTP);
     }
 
     #[test]
