@@ -60,8 +60,7 @@ async fn java_keeps_its_lock_for_three_leases_while_ours_waits(scene: &Scene) {
 
 async fn ours_keeps_its_lock_for_three_leases_while_java_waits(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    // Long enough that Java has it before the first renewal.
-    let guard = ours(scene, LEASE * 3)
+    let guard = ours(scene, LEASE)
         .await
         .lock("orders")
         .lock()
@@ -241,7 +240,8 @@ async fn a_stray_renewal_of_java_changes_nothing_of_ours(scene: &Scene) {
 
 async fn a_late_renewal_of_ours_changes_nothing_of_java(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    let guard = ours(scene, LEASE)
+    // Long enough that Java has it before the first renewal.
+    let guard = ours(scene, LEASE * 3)
         .await
         .lock("orders")
         .lock()
