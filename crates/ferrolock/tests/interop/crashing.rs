@@ -204,12 +204,12 @@ async fn java_goes_on_when_a_process_of_ours_dies_after_its_unlocks(scene: &Scen
     assert_eq!(mortal.hear(LIMIT), "holding");
     let waiting = java_waits(scene);
 
+    let begun = now();
     mortal.say("unlock");
     assert_eq!(mortal.hear(LIMIT), "unlocked");
-    let unlocked = now();
     mortal.kill();
 
-    java_gets_all("the unlock of a dead process to Java", unlocked, waiting);
+    java_gets_all("the unlock of a dead process to Java", begun, waiting);
     assert_nothing_is_left(scene);
 }
 
