@@ -8,17 +8,22 @@
 //! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
 //!
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
-//! Locks are taken in this order: desk, tenure, a request's first attempt, keeper, slot.
+//! Locks are taken in this order: desk, tenure, a request's first attempt, keeper, slot, errands, leaver. While one is held, no
+//! code of others runs: no waker of a caller, no log or metrics sink, no end of a connection.
 
 pub(crate) mod acquire;
 #[cfg(test)]
 pub(crate) mod census;
 pub(crate) mod desk;
+#[cfg(all(test, feature = "embedded"))]
+mod ending_tests;
 pub(crate) mod errands;
 #[cfg(all(test, feature = "embedded"))]
 mod giving_back_tests;
 pub(crate) mod hold;
 pub(crate) mod keeper;
+#[cfg(all(test, feature = "embedded"))]
+mod late_replies_tests;
 pub(crate) mod leaver;
 #[cfg(all(test, feature = "embedded"))]
 mod leftovers_tests;
@@ -42,6 +47,7 @@ use crate::owner::{Owner, OwnerId};
 use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 use acquire::Request;
+use acquire::attempt::FirstAcquire;
 use desk::Desk;
 use errands::Errands;
 use hold::Hold;
@@ -256,7 +262,7 @@ impl Core {
                 .tenures()
                 .iter()
                 .any(|tenure| tenure.is_held_or_leaving());
-            if !busy && self.errands.brief() == 0 {
+            if !busy && self.errands.is_quiet() {
                 return;
             }
             quieter.await;
@@ -299,6 +305,7 @@ impl Core {
             id,
             owner: request.owner.clone(),
             server_until: AtomicU64::new(0),
+            first: FirstAcquire::default(),
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
@@ -315,6 +322,7 @@ impl Core {
             return;
         }
         let limit = self.settings.drop_limit;
+        self.hand_attempts_over(self.now().after(limit));
         if !limit.is_zero() && !self.clock().is_virtual() {
             self.errands.wait_for_brief(limit);
         }
@@ -322,10 +330,26 @@ impl Core {
         self.close_when_quiet();
     }
 
+    /// No caller is left, but acquires may be under way, and this thread may be the only one that could read their
+    /// replies: the keeper, which has a thread of its own, releases what they take.
+    fn hand_attempts_over(&self, brisk_until: Tick) {
+        let attempts = unpoisoned(&self.desk).hand_attempts_over();
+        for tenure in attempts {
+            self.keeper().owe_field_briskly(&tenure, brisk_until);
+            // Answered meanwhile, by a thread that found nothing to take back yet.
+            if tenure.first.is_answered() {
+                self.keeper().field_is_known(&tenure);
+            }
+        }
+    }
+
     /// New calls and those who wait are turned away from now on.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Release);
-        unpoisoned(&self.desk).turn_away(&Error::closed(SHUT_DOWN));
+        let waiters = unpoisoned(&self.desk).take_waiters();
+        for request in waiters {
+            request.fail(Error::closed(SHUT_DOWN));
+        }
     }
 }
 
@@ -357,6 +381,7 @@ pub(crate) struct Tenure {
     pub(crate) owner: Owner,
     /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
     server_until: AtomicU64,
+    pub(crate) first: FirstAcquire,
     state: Mutex<TenureState>,
 }
 

@@ -15,6 +15,8 @@ use crate::engine::redis::Tls;
 use crate::engine::redis::{Config, ConnectError, RedisEngine};
 use crate::error::{Error, Result};
 use crate::options::Settings;
+#[cfg(feature = "redis")]
+use crate::protocol::lock;
 
 /// Settings of a client, before it connects.
 ///
@@ -316,6 +318,7 @@ impl ClientBuilder {
             config.set_tls(tls.clone()).map_err(Error::invalid)?;
         }
         let engine = RedisEngine::new(config);
+        engine.load(&lock::SCRIPTS);
         self.runtime
             .iter()
             .for_each(|runtime| engine.start(runtime.clone()));

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use self::attempt::too_late;
 use self::drive::drive;
 use self::driver::{Driver, Place};
 use self::first::{Begun, First};
@@ -38,7 +39,7 @@ use super::hold::Hold;
 use super::keeper::AlarmKey;
 use super::tenure::Few;
 use super::{Core, Tenure, unpoisoned};
-use crate::engine::{RUNTIME_ENDED, Tick};
+use crate::engine::{Failure, RUNTIME_ENDED, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
@@ -142,6 +143,27 @@ impl Request {
         since.after(core.settings.command_limit)
     }
 
+    /// Whether there is time to go on waiting after a grant that came too late.
+    fn check_time_left(&self, core: &Core, failure: Failure) -> Result<()> {
+        let limit = match (self.patience, self.deadline) {
+            (Patience::None, _) => Tick::ZERO,
+            (_, Some(deadline)) => deadline,
+            (_, None) => self.begun.after(core.settings.unreachable_after),
+        };
+        if core.now() < limit {
+            return Ok(());
+        }
+        Err(Error::from(failure).of(&self.keys.lock))
+    }
+
+    /// A grant came too late, and was given back: its caller waits on, if it has time.
+    pub(crate) fn too_late(&self, core: &Core, failure: Failure) {
+        match self.check_time_left(core, failure) {
+            Ok(()) => self.slot.start_over(),
+            Err(error) => self.slot.answer(Answer::Failed(error)),
+        }
+    }
+
     pub(crate) fn fail(&self, error: Error) {
         self.slot.answer(Answer::Failed(error.of(&self.keys.lock)));
     }
@@ -209,7 +231,15 @@ pub(crate) async fn acquire(
         let found = found.await;
         caller.served = matches!(found, Some(Found::Granted(_) | Found::Answered(_)));
         match found {
-            Some(Found::Granted(hold)) => return Ok(caller.accept(hold)),
+            Some(Found::Granted(hold)) => match caller.accept(hold) {
+                Ok(hold) => return Ok(Some(hold)),
+                Err(failure) => {
+                    request.check_time_left(core, failure)?;
+                    request.slot.wait_again();
+                    caller.served = false;
+                    enter(core, &request, Place::Front)?;
+                }
+            },
             Some(Found::Answered(Answer::Busy)) => return Ok(None),
             Some(Found::Answered(Answer::Failed(error))) => return Err(error),
             Some(Found::Withdrawn) => enter(core, &request, Place::Front)?,
@@ -229,22 +259,37 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    fn accept(&self, hold: Arc<Hold>) -> Option<Arc<Hold>> {
-        self.core.keeper().accept(&hold, self.alarm);
+    /// Takes the hold, unless its time is over: a caller may come late for its offer, and a machine may sleep.
+    fn accept(&mut self, hold: Arc<Hold>) -> std::result::Result<Arc<Hold>, Failure> {
+        let keeper = self.core.keeper();
+        let alarm = self.alarm.take();
+        let now = self.core.now();
+        if now >= hold.deadline() {
+            alarm.into_iter().for_each(|alarm| keeper.cancel(alarm));
+            let failure = too_late(now.since(hold.since), hold.terms.lease);
+            hold.retract();
+            return Err(failure);
+        }
+        keeper.accept(&hold, alarm);
         if let Some(task) = tokio::task::try_id() {
             let _ = hold.task.set(task);
         }
-        Some(hold)
+        Ok(hold)
     }
 }
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
+        // First of all: an attempt in other hands looks into the slot whether it is still wanted.
+        let offered = match self.served {
+            true => None,
+            false => self.request.slot.abandon(),
+        };
         first::abandon(self.core, self.request);
         if self.served {
             return;
         }
-        if let Some(hold) = self.request.slot.abandon() {
+        if let Some(hold) = offered {
             self.core.keeper().forget(&hold);
             hold.give_back();
         }
@@ -317,6 +362,12 @@ fn queue(
     }
     let line = join_line(core, desk.seat(&request.keys.lock), request, place, begun);
     drop(desk);
+    if line.waits_for_itself && !core.told.waits_for_itself.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            lock = %request.keys.lock,
+            "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
+        );
+    }
     for begun in line.given_up {
         runtime.spawn(first::give_back(begun.attempt));
     }
@@ -329,6 +380,8 @@ fn queue(
 
 /// What is to be done when somebody has joined a line, and the desk is free again.
 struct Joined {
+    /// The caller's task holds the name, by another owner.
+    waits_for_itself: bool,
     /// The driver's task runs already.
     driven: bool,
     /// The attempt that the driver begins with.
@@ -345,14 +398,7 @@ fn join_line(
     begun: Option<Begun>,
 ) -> Joined {
     let (now, round_trip) = (core.now(), core.engine.round_trip());
-    if tokio::task::try_id().is_some_and(|task| seat.is_held_in(task))
-        && !core.told.waits_for_itself.swap(true, Ordering::Relaxed)
-    {
-        tracing::warn!(
-            lock = %request.keys.lock,
-            "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
-        );
-    }
+    let waits_for_itself = tokio::task::try_id().is_some_and(|task| seat.is_held_in(task));
     let (releases, walked_in) = (seat.releases(), seat.first.take());
     let driver = seat.driver.get_or_insert_with(|| {
         let mut driver = Driver::new(core.settings.unreachable_after, fastrand::u64(..));
@@ -387,6 +433,7 @@ fn join_line(
         driver.sent(begun.sent);
     }
     Joined {
+        waits_for_itself,
         driven,
         goes_on,
         given_up,

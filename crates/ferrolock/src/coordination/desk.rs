@@ -12,7 +12,6 @@ use super::acquire::{Patience, Request};
 use super::tenure::Few;
 use super::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
-use crate::error::Error;
 use crate::owner::Owner;
 
 /// All names that somebody here holds or waits for.
@@ -34,8 +33,8 @@ pub(crate) struct Seat {
     releases: u32,
     /// Who asks for the name with a future of its own, while nobody waits.
     pub(crate) first: Option<Arc<Request>>,
-    /// Whose attempts are not answered yet.
-    attempting: Few<Owner>,
+    /// Tenures whose first acquire is not answered yet.
+    attempting: Few<Arc<Tenure>>,
     /// Tells the driver's task to look.
     news: Option<Arc<Notify>>,
     /// Told when a release or an attempt of ours was answered; made for the first who waits for that.
@@ -73,13 +72,11 @@ impl Seat {
 
     /// Whether that owner may be inside as soon as an attempt of it is answered.
     pub(crate) fn is_attempted_by(&self, owner: &Owner) -> bool {
-        self.attempting.contains(owner)
+        self.attempting.iter().any(|tenure| tenure.owner == *owner)
     }
 
-    fn attempt_ended(&mut self, owner: &Owner) {
-        if let Some(place) = self.attempting.iter().position(|other| other == owner) {
-            self.attempting.swap_remove(place);
-        }
+    fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
         self.answered();
     }
 
@@ -149,13 +146,14 @@ impl Desk {
         self.seats.contains_key(name)
     }
 
-    /// The caller makes the first attempt itself. False: somebody here holds the name, waits or asks for it.
-    pub(crate) fn walks_in(&mut self, request: &Arc<Request>) -> bool {
+    /// The caller makes the first attempt itself, with that tenure. False: somebody here holds the name, waits or asks
+    /// for it.
+    pub(crate) fn walks_in(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
         let Entry::Vacant(place) = self.seats.entry(request.keys.lock.clone()) else {
             return false;
         };
         let seat = place.insert(Seat::new());
-        seat.attempting.push(request.owner.clone());
+        seat.attempting.push(tenure.clone());
         if request.patience != Patience::None {
             seat.first = Some(request.clone());
         }
@@ -170,13 +168,22 @@ impl Desk {
     }
 
     /// An attempt is on its way.
-    pub(crate) fn attempt_begins(&mut self, name: &Arc<str>, owner: &Owner) {
-        self.seat(name).attempting.push(owner.clone());
+    pub(crate) fn attempt_begins(&mut self, tenure: &Arc<Tenure>) {
+        self.seat(&tenure.keys.lock).attempting.push(tenure.clone());
     }
 
     /// It was answered, or is given up.
-    pub(crate) fn attempt_ended(&mut self, name: &str, owner: &Owner) {
-        self.change(name, |seat| seat.attempt_ended(owner));
+    pub(crate) fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.change(&tenure.keys.lock, |seat| seat.attempt_ended(tenure));
+    }
+
+    /// Every acquire that is not answered yet, handed over to the keeper.
+    pub(crate) fn hand_attempts_over(&self) -> Vec<Arc<Tenure>> {
+        let attempts = self.seats.values().flat_map(|seat| &seat.attempting);
+        attempts
+            .inspect(|tenure| tenure.first.hand_over())
+            .cloned()
+            .collect()
     }
 
     /// A grant came. True: somebody here waits for the name.
@@ -184,7 +191,7 @@ impl Desk {
         let seat = self.seat(&tenure.keys.lock);
         seat.tenures.push(tenure.clone());
         seat.first.take_if(|first| first.owner == tenure.owner);
-        seat.attempt_ended(&tenure.owner);
+        seat.attempt_ended(tenure);
         seat.driver.is_some()
     }
 
@@ -221,21 +228,17 @@ impl Desk {
             .collect()
     }
 
-    /// Everybody who waits is told so.
-    pub(crate) fn turn_away(&mut self, error: &Error) {
+    /// Takes everyone who waits out of the lines, to be told when the desk is free: their wakers are other people's.
+    #[must_use]
+    pub(crate) fn take_waiters(&mut self) -> Vec<Arc<Request>> {
+        let mut waiters = Vec::new();
         for seat in self.seats.values_mut() {
-            for request in seat
-                .driver
-                .iter_mut()
-                .flat_map(|driver| driver.take(|_| true))
-            {
-                request.fail(error.clone());
-            }
-            if let Some(request) = &seat.first {
-                request.fail(error.clone());
-            }
+            let drivers = seat.driver.iter_mut();
+            waiters.extend(drivers.flat_map(|driver| driver.take(|_| true)));
+            waiters.extend(seat.first.clone());
             seat.answered();
             seat.tell_driver();
         }
+        waiters
     }
 }

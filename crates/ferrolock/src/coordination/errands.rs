@@ -19,6 +19,7 @@ pub(crate) struct Errands {
 
 #[derive(Debug, Default)]
 struct Running {
+    attempts: usize,
     brief: usize,
     long: usize,
     /// The last handle is gone: with the last errand the connections end.
@@ -32,7 +33,10 @@ struct Running {
 /// How long an errand may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// A round trip: the last handle waits a moment for it.
+    /// An acquire and what becomes of its grant. When the last handle goes, the keeper releases its field: the runtime
+    /// that the reply comes to may be the one that waits.
+    Attempt,
+    /// A release: the last handle waits a moment for it.
     Brief,
     /// A debt, which may take two leases.
     Long,
@@ -56,14 +60,24 @@ impl Errand {
     }
 }
 
+impl Errand {
+    /// An acquire was granted: from now on it is a release to come, unless its caller takes it.
+    pub(crate) fn becomes_brief(&mut self) {
+        let mut running = unpoisoned(&self.core.errands.running);
+        *running.of(self.length) -= 1;
+        self.length = Length::Brief;
+        *running.of(self.length) += 1;
+    }
+}
+
 impl Drop for Errand {
     fn drop(&mut self) {
         let errands = &self.core.errands;
         let mut running = unpoisoned(&errands.running);
         *running.of(self.length) -= 1;
-        let over = running.abandoned && running.brief == 0 && running.long == 0;
+        let over = running.abandoned && running.is_idle();
         running.closed |= over;
-        let told = self.length == Length::Brief && running.brief == 0;
+        let told = self.length != Length::Long && running.brief == 0;
         let paid = self.length == Length::Long && running.long == 0;
         drop(running);
         if paid {
@@ -80,8 +94,13 @@ impl Drop for Errand {
 }
 
 impl Running {
+    fn is_idle(&self) -> bool {
+        self.attempts == 0 && self.brief == 0 && self.long == 0
+    }
+
     fn of(&mut self, length: Length) -> &mut usize {
         match length {
+            Length::Attempt => &mut self.attempts,
             Length::Brief => &mut self.brief,
             Length::Long => &mut self.long,
         }
@@ -89,6 +108,13 @@ impl Running {
 }
 
 impl Errands {
+    /// Whether nothing is on its way but debts.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let running = unpoisoned(&self.running);
+        running.attempts == 0 && running.brief == 0
+    }
+
+    #[cfg(test)]
     pub(crate) fn brief(&self) -> usize {
         unpoisoned(&self.running).brief
     }
@@ -96,7 +122,7 @@ impl Errands {
     #[cfg(test)]
     pub(crate) fn all(&self) -> usize {
         let running = unpoisoned(&self.running);
-        running.brief + running.long
+        running.attempts + running.brief + running.long
     }
 
     /// Blocks until no brief errand runs, at most so long.
@@ -112,7 +138,7 @@ impl Errands {
     pub(crate) fn abandon(&self) -> bool {
         let mut running = unpoisoned(&self.running);
         running.abandoned = true;
-        let over = running.brief == 0 && running.long == 0;
+        let over = running.is_idle();
         running.closed |= over;
         over
     }

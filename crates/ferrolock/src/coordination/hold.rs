@@ -284,6 +284,13 @@ impl Hold {
         self.status_at(now)
     }
 
+    /// It is given back before any caller had it.
+    pub(crate) fn release_unseen(&self) {
+        if self.leave_for(Status::Released) {
+            self.end();
+        }
+    }
+
     /// From held or uncertain, whichever it is: a renewal may turn one into the other meanwhile.
     fn leave_for(&self, end: Status) -> bool {
         loop {

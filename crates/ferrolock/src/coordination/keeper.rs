@@ -289,12 +289,13 @@ impl Keeper {
             .into_values()
             .collect();
         let jobs = std::mem::take(&mut state.jobs);
-        if !debts.is_empty() {
-            figures::debts_open(state.debts.len());
-        }
         let next = state.next();
         state.asleep_until = next;
+        let open = state.debts.len();
         drop(state);
+        if !debts.is_empty() {
+            figures::debts_open(open);
+        }
         if !due.is_empty() && planned <= now {
             figures::keeper_late(now.since(planned));
         }

@@ -106,6 +106,17 @@ impl Hold {
         }
         let now = self.tenure.core.now();
         self.release(now);
+        self.leave_behind(now);
+    }
+
+    /// The same for a hold that no caller has seen: that its time is over would be nobody's loss.
+    pub(crate) fn retract(self: Arc<Self>) {
+        self.release_unseen();
+        let now = self.tenure.core.now();
+        self.leave_behind(now);
+    }
+
+    fn leave_behind(self: Arc<Self>, now: Tick) {
         let keeper = self.tenure.core.keeper();
         keeper.forget(&self);
         if self.tenure.leave(&self, None, now).is_ok() {

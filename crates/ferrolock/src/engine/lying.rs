@@ -83,6 +83,7 @@ impl Lying {
             count: watch::Sender::new(0),
             heals: watch::Sender::new(()),
             closed: AtomicBool::new(false),
+            on_close: Mutex::default(),
         });
         Arc::new(Self { stage })
     }
@@ -167,6 +168,11 @@ impl Lying {
     /// The server loses all data.
     pub(crate) fn forget(&self) {
         (self.stage.forget)();
+    }
+
+    /// Does that when it is closed.
+    pub(crate) fn on_close(&self, what: impl Fn() + Send + Sync + 'static) {
+        *unpoisoned(&self.stage.on_close) = Some(Box::new(what));
     }
 
     /// Every call that was handed over, in order.
@@ -254,6 +260,9 @@ impl Engine for Lying {
         self.stage.inner.close();
         self.stage.closed.store(true, Ordering::Release);
         self.lose_hanging();
+        if let Some(what) = &*unpoisoned(&self.stage.on_close) {
+            what();
+        }
     }
 }
 
@@ -274,6 +283,7 @@ struct Stage {
     /// Told when partitions end: there are new connections.
     heals: watch::Sender<()>,
     closed: AtomicBool,
+    on_close: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
 /// What was last decided about the calls that hang.

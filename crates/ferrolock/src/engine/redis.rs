@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`config`], [`url`], `tls` | where the server is and how to enter |
 //! | [`stream`], [`pulse`] | bytes, and when the last one came |
-//! | [`live`], [`wire`] | one connection: handshake, calls, replies |
+//! | [`live`], [`wire`], [`scripts`] | one connection: handshake, calls, replies; what it makes known to its server |
 //! | [`link`], [`trouble`], [`report`] | a connection that is kept: opened, watched, replaced; what is in the way, and in the log |
 //! | [`bus`], [`table`] | subscriptions over one more such connection |
 //!
@@ -16,6 +16,7 @@ mod link;
 mod live;
 mod pulse;
 mod report;
+mod scripts;
 mod stream;
 mod table;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use tokio::runtime::Handle;
 use self::bus::Bus;
 pub(crate) use self::config::Config;
 use self::link::{Home, Link, State, Watching};
+use self::scripts::Scripts;
 #[cfg(feature = "tls")]
 #[allow(
     unreachable_pub,
@@ -45,13 +47,14 @@ pub use self::tls::Tls;
 use self::trouble::{Class, Trouble};
 use super::calling::Boxes;
 use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
-use crate::protocol::script::Call;
+use crate::protocol::script::{Call, Script};
 
 /// Runs scripts on one server.
 #[derive(Debug)]
 pub(crate) struct RedisEngine {
     config: Arc<Config>,
     runtime: Arc<OnceLock<Handle>>,
+    scripts: Arc<Scripts>,
     commands: Arc<Link>,
     keeper: Arc<Link>,
     spare: Arc<Link>,
@@ -80,7 +83,11 @@ impl RedisEngine {
         let config = Arc::new(config);
         let runtime = Arc::new(OnceLock::new());
         let home = Home::Client(runtime.clone());
-        let link = |role, home| Link::new(role, config.clone(), home, Watching::Replies, None);
+        let scripts: Arc<Scripts> = Arc::default();
+        let link = |role, home| {
+            let (config, scripts) = (config.clone(), scripts.clone());
+            Link::new(role, config, scripts, home, Watching::Replies, None)
+        };
         Arc::new(RedisEngine {
             commands: link("commands", home.clone()),
             keeper: link("keeper", Home::FirstUser),
@@ -89,12 +96,18 @@ impl RedisEngine {
             boxes: Arc::default(),
             config,
             runtime,
+            scripts,
         })
     }
 
     /// Names the runtime that connections live in; else it is the one of the first use. Only the first name counts.
     pub(crate) fn start(&self, handle: Handle) {
         let _ = self.runtime.set(handle);
+    }
+
+    /// Makes these known to the server with each connection to come; others are sent when they are first called.
+    pub(crate) fn load(&self, scripts: &[&'static Script]) {
+        self.scripts.add(scripts);
     }
 
     /// Connects now, once: what stands in the way is told instead of tried again.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::keys;
-use super::script::{Arg, Call, Script, Value, script};
+use super::script::{Arg, Call, Form, Script, Value, script};
 
 static ACQUIRE: Script = script!("lock/acquire");
 static REENTER: Script = script!("lock/reenter");
@@ -17,8 +17,7 @@ static FORCE_UNLOCK: Script = script!("lock/force_unlock");
 static INSPECT: Script = script!("lock/inspect");
 static KIND_OF: Script = script!("lock/kind_of");
 
-/// Every script of this file; tests and checks walk over it.
-#[cfg(test)]
+/// Every script of this file: a connection makes them known to its server.
 pub(crate) static SCRIPTS: [&Script; 8] = [
     &ACQUIRE,
     &REENTER,
@@ -112,10 +111,13 @@ pub(crate) struct Details {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadReply(pub(crate) &'static str, pub(crate) Value);
 
+/// By hash alone: what runs after the server was found not to know it may run when its caller has gone.
 pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
     let mut args: SmallVec<_> = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
     args.extend(bearer.who.clone().map(Arg::Text));
-    call(&ACQUIRE, smallvec![keys.lock.clone()], keys, bearer, args)
+    let acquire = call(&ACQUIRE, smallvec![keys.lock.clone()], keys, bearer, args);
+    let form = Form::Hash;
+    Call { form, ..acquire }
 }
 
 pub(crate) fn reenter(keys: &LockKeys, bearer: &Bearer, lease: Duration, count: u32) -> Call {
@@ -163,6 +165,7 @@ pub(crate) fn force_unlock(keys: &LockKeys) -> Call {
         script: &FORCE_UNLOCK,
         keys,
         args: SmallVec::new(),
+        form: Form::default(),
     }
 }
 
@@ -172,6 +175,7 @@ pub(crate) fn inspect(keys: &LockKeys) -> Call {
         script: &INSPECT,
         keys,
         args: SmallVec::new(),
+        form: Form::default(),
     }
 }
 
@@ -180,6 +184,7 @@ pub(crate) fn kind_of(keys: &LockKeys) -> Call {
         script: &KIND_OF,
         keys: smallvec![keys.lock.clone()],
         args: SmallVec::new(),
+        form: Form::default(),
     }
 }
 
@@ -244,6 +249,7 @@ fn call(
         script,
         keys: used,
         args,
+        form: Form::default(),
     }
 }
 

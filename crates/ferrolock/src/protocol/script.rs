@@ -36,7 +36,23 @@ pub(crate) struct Call {
     pub(crate) script: &'static Script,
     pub(crate) keys: SmallVec<[Arc<str>; 3]>,
     pub(crate) args: SmallVec<[Arg; 3]>,
+    pub(crate) form: Form,
 }
+
+/// How a server is told which script to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By its hash, and if the server does not know that, by its text.
+    #[default]
+    HashThenText,
+    /// By its hash; a server that does not know it refuses with [`NO_SCRIPT`].
+    Hash,
+    /// By its text.
+    Text,
+}
+
+/// How a server refuses a script that it does not know: nothing has run.
+pub(crate) const NO_SCRIPT: &str = "NOSCRIPT";
 
 /// An argument, which a script sees as text.
 #[derive(Clone, Debug, PartialEq, Eq)]

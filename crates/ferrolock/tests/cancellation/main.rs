@@ -21,6 +21,7 @@ mod dropped_connecting;
 mod dropped_futures;
 mod dropped_guards;
 mod dropped_waits;
+mod given_up;
 mod many;
 mod shutdown;
 mod world;

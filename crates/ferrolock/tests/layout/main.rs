@@ -19,6 +19,7 @@ mod journal;
 mod player;
 mod refusals;
 mod replay;
+mod scripts;
 mod secrets;
 #[cfg(feature = "tls")]
 mod tls;

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,14 +14,31 @@ use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::lock::{self, LockKeys, Rest};
-use crate::protocol::script::Value;
+use crate::protocol::script::{Call, Form, NO_SCRIPT, Value};
 
 /// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum Attempted {
-    Granted(Arc<Hold>),
+    Granted(Grant),
     Busy(Rest),
+    /// It was granted, but its time was over when the reply came: it is given back.
+    TooLate(Failure),
     Failed(Failure),
+}
+
+/// A hold that no caller has yet. The last handle of its client waits until it was given back, or somebody took it.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) hold: Arc<Hold>,
+    asking: Asking,
+}
+
+impl Grant {
+    pub(crate) fn give_back(self) {
+        self.hold.clone().retract();
+        // Only now: its release is an errand of its own by then.
+        drop(self.asking);
+    }
 }
 
 /// One acquire under a field never used before: sent when it is first polled, ready when it is answered.
@@ -28,7 +46,7 @@ pub(crate) enum Attempted {
 /// An outcome that stays unknown, also because this is dropped, leaves a debt: the field is released again and again
 /// until it cannot come late any more. The next attempt uses another field.
 pub(crate) struct Attempt {
-    tenure: Arc<Tenure>,
+    request: Arc<Request>,
     terms: Terms,
     /// When it was made: not later than it was sent.
     pub(crate) sent: Tick,
@@ -38,7 +56,9 @@ pub(crate) struct Attempt {
     stage: Stage,
     /// It was granted, and others here wait for the name.
     pub(crate) is_awaited: bool,
-    _errand: Errand,
+    tenure: Arc<Tenure>,
+    /// Taken out with the grant.
+    asking: Option<Asking>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,26 +71,79 @@ enum Stage {
     Answered,
 }
 
+/// An acquire is under way, until this is dropped.
+#[derive(Debug)]
+struct Asking {
+    tenure: Arc<Tenure>,
+    errand: Errand,
+    is_answered: bool,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if self.is_answered && self.tenure.first.answered() {
+            self.tenure.core.keeper().field_is_known(&self.tenure);
+        }
+    }
+}
+
+/// What became of a tenure's first acquire when the last handle of its client went before the answer came.
+///
+/// Two threads meet here: one that hands the acquire over to the keeper, and one that has its answer. Each leaves its
+/// mark first and looks for the other's then, so at least one of them sees that the keeper has nothing to do.
+#[derive(Debug, Default)]
+pub(crate) struct FirstAcquire(AtomicU8);
+
+impl FirstAcquire {
+    const HANDED_OVER: u8 = 1;
+    const ANSWERED: u8 = 2;
+
+    pub(crate) fn hand_over(&self) {
+        self.0.fetch_or(Self::HANDED_OVER, Ordering::AcqRel);
+    }
+
+    /// The answer is known. True: the keeper was to find it out.
+    fn answered(&self) -> bool {
+        self.0.fetch_or(Self::ANSWERED, Ordering::AcqRel) & Self::HANDED_OVER != 0
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.0.load(Ordering::Acquire) & Self::ANSWERED != 0
+    }
+}
+
 impl Attempt {
-    pub(crate) fn new(core: &Arc<Core>, request: &Request, now: Tick) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, request: &Arc<Request>, now: Tick) -> Self {
         let tenure = core.new_tenure(request);
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
         let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
+        tenure.asks_for(now, lease);
+        let asking = Asking {
+            tenure: tenure.clone(),
+            errand: Errand::new(core, Length::Attempt),
+            is_answered: false,
+        };
         Self {
             reply: core.engine.call(Lane::Commands, call),
             tenure,
+            request: request.clone(),
             terms: request.terms,
             sent: now,
             cap,
             lease,
             stage: Stage::Made,
             is_awaited: false,
-            _errand: Errand::new(core, Length::Brief),
+            asking: Some(asking),
         }
     }
 
-    /// Its owner was noted on the desk.
+    /// What it is an acquire of.
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
+    /// It was noted on the desk.
     pub(crate) fn shown(&mut self) {
         self.stage = Stage::Shown;
     }
@@ -79,39 +152,85 @@ impl Attempt {
         matches!(self.stage, Stage::Sent | Stage::Answered)
     }
 
-    /// What came back. Takes no lock of ours but to show the attempt, once.
+    /// What came back. Takes no lock of ours but to show the attempt, once, and to ask whether its caller still waits,
+    /// when the server does not know the script.
     pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
         if self.stage == Stage::Made {
-            let tenure = &self.tenure;
-            unpoisoned(&tenure.core.desk).attempt_begins(&tenure.keys.lock, &tenure.owner);
+            unpoisoned(&self.tenure.core.desk).attempt_begins(&self.tenure);
         }
         self.stage = Stage::Sent;
+        let reply = ready!(Pin::new(&mut self.reply).poll(cx));
+        if !is_no_script(&reply) {
+            return Poll::Ready(reply);
+        }
+        if !self.request.slot.is_waiting() {
+            return Poll::Ready(Err(Failure::NotSent(NOBODY_WAITS.to_owned())));
+        }
+        let call = lock::acquire(&self.tenure.keys, &self.tenure.bearer, self.lease);
+        let form = Form::Text;
+        let engine = &self.tenure.core.engine;
+        self.reply = engine.call(Lane::Commands, Call { form, ..call });
         Pin::new(&mut self.reply).poll(cx)
     }
 
     /// What it means.
     pub(crate) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
         let reply = reply.and_then(|reply| Ok(lock::read_acquire(reply)?));
-        match reply {
-            Ok(lock::Attempt::Granted) => {
-                self.stage = Stage::Answered;
-                let tenure = self.tenure.clone();
-                tenure.asks_for(self.sent, self.lease);
-                let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
-                self.is_awaited = self.tenure.moved_in(&hold);
-                Attempted::Granted(hold)
-            }
-            Ok(lock::Attempt::Busy(rest)) => {
+        if !matches!(reply, Err(Failure::Unknown(_))) {
+            self.asking
+                .iter_mut()
+                .for_each(|asking| asking.is_answered = true);
+        }
+        match (reply, self.asking.take()) {
+            (Ok(lock::Attempt::Granted), Some(asking)) => self.granted(asking),
+            (Ok(lock::Attempt::Busy(rest)), asking) => {
+                self.asking = asking;
                 self.stage = Stage::Shown;
                 Attempted::Busy(rest)
             }
-            Err(failure @ Failure::Unknown(_)) => Attempted::Failed(failure),
-            Err(failure) => {
-                self.stage = Stage::Shown;
+            (Err(failure), asking) => {
+                self.asking = asking;
+                if !matches!(failure, Failure::Unknown(_)) {
+                    self.stage = Stage::Shown;
+                }
                 Attempted::Failed(failure)
+            }
+            (Ok(lock::Attempt::Granted), None) => {
+                Attempted::Failed(Failure::Unknown("read twice".to_owned()))
             }
         }
     }
+
+    fn granted(&mut self, mut asking: Asking) -> Attempted {
+        self.stage = Stage::Answered;
+        let tenure = self.tenure.clone();
+        let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
+        // Before the desk forgets the attempt: the last handle waits for the one or the other.
+        asking.errand.becomes_brief();
+        self.is_awaited = self.tenure.moved_in(&hold);
+        let now = self.tenure.core.now();
+        let grant = Grant { hold, asking };
+        if now < grant.hold.deadline() {
+            return Attempted::Granted(grant);
+        }
+        // A hold that is over is worth nothing, and its caller could not know for how long it has been.
+        grant.give_back();
+        Attempted::TooLate(too_late(now.since(self.sent), self.lease))
+    }
+}
+
+/// What an attempt is told that is not sent because its caller has gone.
+pub(crate) const NOBODY_WAITS: &str = "nobody waits any more";
+
+fn is_no_script(reply: &Result<Value, Failure>) -> bool {
+    matches!(reply, Err(Failure::Refused { code, .. }) if code == NO_SCRIPT)
+}
+
+/// What is said of a grant whose reply took longer than its lease allows.
+pub(crate) fn too_late(took: Duration, lease: Duration) -> Failure {
+    Failure::Unknown(format!(
+        "the grant came after {took:.1?}, too late for a lease of {lease:?}, and was given back"
+    ))
 }
 
 impl Future for Attempt {
@@ -127,7 +246,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let tenure = &self.tenure;
         if matches!(self.stage, Stage::Shown | Stage::Sent) {
-            unpoisoned(&tenure.core.desk).attempt_ended(&tenure.keys.lock, &tenure.owner);
+            unpoisoned(&tenure.core.desk).attempt_ended(tenure);
         }
         if self.stage == Stage::Sent {
             tenure.core.keeper().owe_field(tenure, self.lease);
@@ -136,7 +255,7 @@ impl Drop for Attempt {
 }
 
 /// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
-pub(crate) async fn attempt(core: &Arc<Core>, request: &Request) -> Attempted {
+pub(crate) async fn attempt(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
     explained(core, &request.keys, Attempt::new(core, request, core.now())).await
 }
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::attempt::{self, Attempted, attempt};
+use super::attempt::{self, Attempted, Grant, attempt};
 use super::driver::{Cause, Driver, Late, Next};
 use super::{Request, enter_with};
 use crate::coordination::desk::Seat;
-use crate::coordination::hold::Hold;
 use crate::coordination::wakes::NameEar;
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Boxed, Clock, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
@@ -195,13 +194,17 @@ impl DriverTask {
     ) {
         let Some((id, cause)) = begun else { return };
         match attempted {
-            Attempted::Granted(hold) => {
+            Attempted::Granted(grant) => {
                 under_way.trouble = None;
-                self.granted(id, cause, hold);
+                self.granted(id, cause, grant);
             }
             Attempted::Busy(rest) => {
                 under_way.trouble = None;
                 self.with_driver(|driver, now| driver.found_busy(now, rest));
+            }
+            Attempted::TooLate(failure) => {
+                under_way.trouble = Some(failure);
+                self.with_driver(|driver, now| driver.came_too_late(now));
             }
             Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
                 under_way.trouble = Some(failure);
@@ -231,19 +234,19 @@ impl DriverTask {
         })
     }
 
-    fn granted(&self, id: u64, cause: Cause, hold: Arc<Hold>) {
-        let lease = hold.terms.lease;
+    fn granted(&self, id: u64, cause: Cause, grant: Grant) {
+        let lease = grant.hold.terms.lease;
         let to = self
             .with_driver(|driver, now| driver.granted(now, lease, id))
             .flatten();
         let Some((request, waited)) = to else {
-            return hold.give_back();
+            return grant.give_back();
         };
+        let tenure = &grant.hold.tenure;
         figures::granted(cause.as_str(), || waited);
-        tracing::debug!(lock = %self.name, owner = %hold.tenure.id, cause = cause.as_str(), ?waited, "granted");
-        let tenure = hold.tenure.clone();
-        self.core.keeper().offer(hold, &request);
-        enter_with(&tenure);
+        tracing::debug!(lock = %self.name, owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
+        self.core.keeper().offer(grant.hold.clone(), &request);
+        enter_with(tenure);
     }
 
     fn listened(&self, listened: Result<Subscription, Failure>) {

@@ -47,6 +47,8 @@ pub(crate) struct Driver<W> {
     pause: Duration,
     /// Since when the server owes an answer.
     silent_since: Option<Tick>,
+    /// When the first of the attempts in a row was sent whose grants came too late.
+    too_slow_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
     /// How long the server took for its last answer.
@@ -128,6 +130,7 @@ impl<W> Driver<W> {
             listening: Listening::No,
             pause: POLL_FIRST,
             silent_since: None,
+            too_slow_since: None,
             busy: None,
             answer_time: Duration::ZERO,
             ours: OurRelease::None,
@@ -278,6 +281,7 @@ impl<W> Driver<W> {
     pub(crate) fn granted(&mut self, now: Tick, lease: Duration, id: u64) -> Option<(W, Duration)> {
         self.attempt = None;
         self.silent_since = None;
+        self.too_slow_since = None;
         self.pause = self.first_pause();
         // It is busy now, and by whom is known: the next in line waits for our own release.
         self.busy = Some((now, Rest::Left(lease)));
@@ -291,6 +295,7 @@ impl<W> Driver<W> {
     /// The attempt found it busy.
     pub(crate) fn found_busy(&mut self, now: Tick, rest: Rest) {
         self.silent_since = None;
+        self.too_slow_since = None;
         let Some(sent) = self.attempt.take() else {
             return;
         };
@@ -311,6 +316,14 @@ impl<W> Driver<W> {
             }
             _ => poll,
         });
+    }
+
+    /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
+    /// answers meanwhile.
+    pub(crate) fn came_too_late(&mut self, now: Tick) {
+        let sent = self.attempt.map_or(now, |sent| sent.at);
+        self.too_slow_since.get_or_insert(sent);
+        self.failed(now);
     }
 
     /// The attempt had no answer, or there is no connection: again when there is one, or a little later.

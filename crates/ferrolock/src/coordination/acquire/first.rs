@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use super::attempt::{Attempt, Attempted, explained};
+use super::attempt::{Attempt, Attempted, Grant, explained};
 use super::driver::Place;
 use super::{Patience, Request, Stranded, attempt_once, enter_with, queue};
 use crate::coordination::hold::Hold;
@@ -54,7 +54,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     }
     let mut attempt = Attempt::new(core, request, request.begun);
     let mut desk = unpoisoned(&core.desk);
-    if core.check_open().is_err() || !desk.walks_in(request) {
+    if core.check_open().is_err() || !desk.walks_in(request, attempt.tenure()) {
         return false;
     }
     attempt.shown();
@@ -85,7 +85,8 @@ pub(super) fn poll(
         return Poll::Pending;
     };
     match attempt.read(reply) {
-        Attempted::Granted(hold) => {
+        Attempted::Granted(grant) => {
+            let hold = grant.hold.clone();
             let waited = || core.now().since(request.begun);
             figures::granted("arrival", waited);
             tracing::debug!(lock = %request.keys.lock, owner = %hold.tenure.id, cause = "arrival", waited = ?waited(), "granted");
@@ -114,13 +115,12 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
         return hand_over(core, request, attempt.sent, attempt);
     };
     match attempt.read(reply) {
-        Attempted::Granted(hold) if core.now() < offered_until(request) => {
-            let tenure = hold.tenure.clone();
-            core.keeper().offer(hold, request);
-            enter_with(&tenure);
+        Attempted::Granted(grant) if core.now() < offered_until(request) => {
+            core.keeper().offer(grant.hold.clone(), request);
+            enter_with(&grant.hold.tenure);
         }
         // It was woken, and did not come: as with an offer that nobody takes.
-        Attempted::Granted(hold) => withdraw(hold, request),
+        Attempted::Granted(grant) => withdraw(grant, request),
         attempted => {
             let sent = attempt.sent;
             drop(attempt);
@@ -133,8 +133,8 @@ fn offered_until(request: &Request) -> Tick {
     request.begun.after(offer_time(&request.terms))
 }
 
-fn withdraw(hold: Arc<Hold>, request: &Request) {
-    hold.give_back();
+fn withdraw(grant: Grant, request: &Request) {
+    grant.give_back();
     request.slot.start_over();
     figures::offer_withdrawn();
     tracing::debug!(lock = %request.keys.lock, "grant given back: its future was not polled");
@@ -163,8 +163,8 @@ pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
 
 /// Gives back what comes.
 pub(super) async fn give_back(attempt: Boxed<Attempted>) {
-    if let Attempted::Granted(hold) = attempt.await {
-        hold.give_back();
+    if let Attempted::Granted(grant) = attempt.await {
+        grant.give_back();
     }
 }
 

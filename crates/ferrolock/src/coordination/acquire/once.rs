@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Attempted, attempt};
+use super::attempt::{Attempted, NOBODY_WAITS, attempt};
 use super::first::Begun;
 use super::reenter::reenter;
 use super::{Request, Stranded, enter_with};
@@ -30,18 +30,17 @@ pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
         }
     };
     match attempted {
-        Attempted::Granted(hold) => {
+        Attempted::Granted(grant) => {
             figures::granted("arrival", || core.now().since(begun));
-            let tenure = hold.tenure.clone();
-            core.keeper().offer(hold, &request);
-            enter_with(&tenure);
+            core.keeper().offer(grant.hold.clone(), &request);
+            enter_with(&grant.hold.tenure);
         }
         Attempted::Busy(rest) => match (came_in(&core, &request).await, request.reentry) {
             (Some(_), Reentry::IsAnError) => request.fail(Error::new(Cause::WouldDeadlock)),
             (Some(tenure), Reentry::Enters) => reenter(tenure, request.clone()).await,
             (None, _) => request.busy(core.now().since(begun), Some(rest)),
         },
-        Attempted::Failed(failure) => request.fail(failure.into()),
+        Attempted::TooLate(failure) | Attempted::Failed(failure) => request.fail(failure.into()),
     }
     stranded.told();
 }
@@ -75,7 +74,7 @@ async fn attempt_until_sent(
     loop {
         if first.is_none() && !request.slot.is_waiting() {
             // Given up meanwhile.
-            return Attempted::Failed(Failure::NotSent("nobody waits any more".to_owned()));
+            return Attempted::Failed(Failure::NotSent(NOBODY_WAITS.to_owned()));
         }
         let released = unpoisoned(&core.desk)
             .seat_if_any(&request.keys.lock)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::attempt::too_late;
 use super::driver::LAST_ANSWER;
 use super::{Request, Stranded};
 use crate::coordination::hold::Hold;
@@ -82,6 +83,11 @@ impl Tenure {
         let lease = request.terms.lease_at(sent, cap);
         let hold = Hold::new(self.clone(), request.terms, cap, sent, lease);
         unpoisoned(&self.state).members.push(hold.clone());
+        let now = self.core.now();
+        if now >= hold.deadline() {
+            hold.retract();
+            return request.too_late(&self.core, too_late(now.since(sent), lease));
+        }
         crate::figures::granted("reentry", || std::time::Duration::ZERO);
         self.core.keeper().offer(hold, request);
     }

@@ -71,6 +71,11 @@ impl Slot {
         self.serve(State::Withdrawn);
     }
 
+    /// The caller, who took what was offered, could not use it: it waits again.
+    pub(crate) fn wait_again(&self) {
+        *unpoisoned(&self.state) = State::Waiting(None);
+    }
+
     /// Tells a caller who waits. False: it does not, and nothing is changed.
     fn serve(&self, next: State) -> bool {
         let mut state = unpoisoned(&self.state);

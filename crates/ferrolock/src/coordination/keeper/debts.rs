@@ -2,8 +2,8 @@
 //!
 //! A state machine without I/O and clock; `T` stands for what is owed. Two kinds: a release whose answer stayed out,
 //! done when it is answered; and the field of an acquire whose outcome is unknown, which may still run late, so its
-//! release is repeated on a fixed schedule for two leases whatever the answers say. A new connection brings the next
-//! try forward.
+//! release is repeated until one has found the field (an acquire is sent once, so it cannot run after that), or two
+//! leases have passed. A new connection brings the next try forward.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,8 +16,10 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(7),
 ];
-/// A release is tried at least so often: whoever waits for the name waits for it.
-const RELEASE_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause between two tries: other clients may wait for the name.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The pause while a process waits to end until the field is gone.
+const PAUSE_BRISK: Duration = Duration::from_millis(10);
 
 /// What is owed, by number.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ struct Debt<T> {
     tries: usize,
     /// A try is under way, perhaps waiting for a connection.
     trying: bool,
+    /// Until then tries follow each other quickly.
+    brisk_until: Tick,
     until: Tick,
     timer: Tick,
 }
@@ -43,7 +47,7 @@ struct Debt<T> {
 pub(crate) enum Owing {
     /// With its first answer; not owed any more when the server has ended the lease itself.
     Release { until: Tick },
-    /// When two leases have passed: the acquire may run late.
+    /// When a release has found the field, or two leases have passed: the acquire may run late.
     LateAcquire { lease: Duration },
 }
 
@@ -57,11 +61,19 @@ impl Owing {
 
     fn pause(self, tries: usize) -> Duration {
         let regular = match self {
-            Owing::Release { .. } => RELEASE_PAUSE,
-            Owing::LateAcquire { lease } => lease / 3,
+            Owing::Release { .. } => PAUSE_MAX,
+            Owing::LateAcquire { lease } => (lease / 3).min(PAUSE_MAX),
         };
         PAUSES.get(tries).copied().unwrap_or(regular)
     }
+}
+
+/// What the answer to a release says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The field was there, and is gone now.
+    Field,
+    Nothing,
 }
 
 /// What is to be done about a debt.
@@ -84,6 +96,11 @@ impl<T: Clone> Debts<T> {
 
     /// Owes a release from now on; the first try is due at once.
     pub(crate) fn owe(&mut self, now: Tick, what: T, kind: Owing) {
+        self.owe_briskly(now, what, kind, now);
+    }
+
+    /// The same, with quick tries until `brisk_until`: a process waits for it before it ends.
+    pub(crate) fn owe_briskly(&mut self, now: Tick, what: T, kind: Owing, brisk_until: Tick) {
         let id = self.next_id;
         self.next_id += 1;
         let debt = Debt {
@@ -91,6 +108,7 @@ impl<T: Clone> Debts<T> {
             kind,
             tries: 0,
             trying: false,
+            brisk_until,
             until: kind.until(now),
             timer: now,
         };
@@ -114,11 +132,16 @@ impl<T: Clone> Debts<T> {
                 continue;
             }
             let trying = std::mem::replace(&mut debt.trying, true);
-            debt.timer = match now.after(debt.kind.pause(debt.tries)) {
+            let is_brisk = now < debt.brisk_until;
+            let pause = match is_brisk {
+                true => PAUSE_BRISK,
+                false => debt.kind.pause(debt.tries),
+            };
+            debt.timer = match now.after(pause) {
                 next if next <= debt.until => next,
                 _ => debt.until.after(Duration::from_nanos(1)),
             };
-            debt.tries += 1;
+            debt.tries += usize::from(!is_brisk);
             self.timers.insert((debt.timer, id));
             if !trying {
                 due.push(Due::Try(id, debt.what.clone()));
@@ -162,22 +185,17 @@ impl<T: Clone> Debts<T> {
         self.entries.get(&id).map(|debt| debt.until)
     }
 
-    /// A try was answered.
-    pub(crate) fn answered(&mut self, id: u64) {
+    /// A try was answered. What was owed, if it is paid: to be dropped where no lock is held.
+    #[must_use]
+    pub(crate) fn answered(&mut self, id: u64, found: Found) -> Option<T> {
         self.unanswered(id);
-        if self
-            .entries
-            .get(&id)
-            .is_some_and(|debt| matches!(debt.kind, Owing::Release { .. }))
-        {
-            self.forget(id);
-        }
-    }
-
-    /// It is not owed any more.
-    fn forget(&mut self, id: u64) {
-        if let Some(debt) = self.entries.remove(&id) {
-            self.timers.remove(&(debt.timer, id));
+        match (self.entries.get(&id)?.kind, found) {
+            (Owing::LateAcquire { .. }, Found::Nothing) => None,
+            (Owing::LateAcquire { .. }, Found::Field) | (Owing::Release { .. }, _) => {
+                let debt = self.entries.remove(&id)?;
+                self.timers.remove(&(debt.timer, id));
+                Some(debt.what)
+            }
         }
     }
 
@@ -214,16 +232,22 @@ mod tests {
 
     /// The seconds at which a debt is tried, if nobody answers or if everybody does, and when it is over.
     fn tries(kind: Owing, answered: bool) -> (Vec<u64>, Option<u64>) {
+        let (seconds, over) = tries_until(kind, 200, answered);
+        assert!(over.is_some() || answered, "{kind:?} is still owed");
+        (seconds, over)
+    }
+
+    fn tries_until(kind: Owing, last: u64, answered: bool) -> (Vec<u64>, Option<u64>) {
         let mut debts = Debts::new();
         debts.owe(at(0), "field", kind);
         let (mut seconds, mut over) = (Vec::new(), None);
-        for second in 0..200 {
+        for second in 0..=last {
             for due in debts.due(at(second)) {
                 match due {
                     Due::Over(_) => over = Some(second),
                     Due::Try(id, _) if answered => {
                         seconds.push(second);
-                        debts.answered(id);
+                        let _ = debts.answered(id, Found::Nothing);
                     }
                     Due::Try(id, _) => {
                         seconds.push(second);
@@ -232,7 +256,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((debts.len(), debts.next()), (0, None));
+        assert_eq!(debts.len(), usize::from(debts.next().is_some()));
         (seconds, over)
     }
 
@@ -261,6 +285,47 @@ mod tests {
     }
 
     #[test]
+    fn however_long_the_lease_a_late_acquire_is_released_every_ten_seconds() {
+        let lease = Duration::from_secs(3600);
+
+        let (tries, _) = tries_until(Owing::LateAcquire { lease }, 200, false);
+
+        assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 10));
+        assert_eq!(tries.last(), Some(&200));
+    }
+
+    #[test]
+    fn a_late_acquire_whose_field_was_found_is_paid() {
+        let mut debts = Debts::new();
+        debts.owe(at(0), "field", LATE_ACQUIRE);
+        assert_eq!(debts.due(at(0)), [Due::Try(1, "field")]);
+
+        assert_eq!(debts.answered(1, Found::Field), Some("field"));
+
+        assert_eq!((debts.len(), debts.next()), (0, None));
+    }
+
+    #[test]
+    fn a_process_that_wants_to_end_has_quick_tries_and_then_the_usual_ones() {
+        let mut debts = Debts::new();
+        let ms = |millis| at(0).after(Duration::from_millis(millis));
+        debts.owe_briskly(at(0), "field", LATE_ACQUIRE, ms(250));
+
+        let mut tries = Vec::new();
+        for millis in 0..4000 {
+            for due in debts.due(ms(millis)) {
+                assert_eq!(due, Due::Try(1, "field"));
+                tries.push(millis);
+                assert_eq!(debts.answered(1, Found::Nothing), None);
+            }
+        }
+
+        let quick: Vec<u64> = (0..=25).map(|n| n * 10).collect();
+        assert_eq!(tries[..26], quick);
+        assert_eq!(tries[26..], [1250, 3250]);
+    }
+
+    #[test]
     fn a_try_that_waits_for_a_connection_is_not_doubled() {
         let mut debts = Debts::new();
         debts.owe(at(0), "field", LATE_ACQUIRE);
@@ -278,8 +343,9 @@ mod tests {
         debts.owe(at(0), "ours", LATE_ACQUIRE);
         debts.owe(at(0), "theirs", LATE_ACQUIRE);
         debts.due(at(10));
-        debts.answered(1);
-        debts.answered(2);
+        for id in [1, 2] {
+            assert_eq!(debts.answered(id, Found::Nothing), None);
+        }
 
         debts.hurry(at(10), |what| *what == "ours");
 

@@ -13,6 +13,11 @@ pub(crate) struct Kept {
 }
 
 impl Keeper {
+    /// Whether this thread could use it now.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state.try_lock().is_ok()
+    }
+
     pub(crate) fn kept_for(&self, core: &Core) -> Kept {
         let ours = |other: &Core| std::ptr::eq(other, core);
         let state = unpoisoned(&self.state);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debts::Owing;
+use super::debts::{Found, Owing};
 use super::{Debt, Keeper, Owed};
 use crate::coordination::errands::{Errand, Length};
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Core, Tenure, unpoisoned};
-use crate::engine::{Lane, Tick};
+use crate::engine::{Failure, Lane, Tick};
 use crate::figures;
-use crate::protocol::lock;
+use crate::protocol::lock::{self, Release};
 
 impl Keeper {
     /// The outcome of this tenure's first acquire is unknown.
@@ -36,8 +36,41 @@ impl Keeper {
         state
             .debts
             .owe(self.clock.now(), Debt { what, _errand }, kind);
-        figures::debts_open(state.debts.len());
         self.wake_for(&state);
+        let open = state.debts.len();
+        drop(state);
+        figures::debts_open(open);
+    }
+
+    /// The process is about to end while this tenure's first acquire has no answer, and nobody may be left to read
+    /// one: the field is released again and again until a release has found it, quickly until `brisk_until`.
+    pub(crate) fn owe_field_briskly(&self, tenure: &Arc<Tenure>, brisk_until: Tick) {
+        let lease = tenure.server_until().since(self.clock.now());
+        let debt = Debt {
+            what: Owed::Field(tenure.clone()),
+            _errand: Arc::new(Errand::new(&tenure.core, Length::Brief)),
+        };
+        let kind = Owing::LateAcquire { lease };
+        let mut state = unpoisoned(&self.state);
+        state
+            .debts
+            .owe_briskly(self.clock.now(), debt, kind, brisk_until);
+        self.wake_for(&state);
+        let open = state.debts.len();
+        drop(state);
+        figures::debts_open(open);
+    }
+
+    /// The first acquire was answered after all.
+    pub(crate) fn field_is_known(&self, tenure: &Arc<Tenure>) {
+        let of =
+            |debt: &Debt| matches!(&debt.what, Owed::Field(other) if Arc::ptr_eq(other, tenure));
+        let mut state = unpoisoned(&self.state);
+        let settled = state.debts.take(of);
+        let open = state.debts.len();
+        drop(state);
+        drop(settled);
+        figures::debts_open(open);
     }
 
     pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
@@ -69,8 +102,9 @@ impl Keeper {
         core.errands.close();
         let mut state = unpoisoned(&self.state);
         let unpaid = state.debts.take(|debt| debt.is_of(core));
-        figures::debts_open(state.debts.len());
+        let open = state.debts.len();
         drop(state);
+        figures::debts_open(open);
         for debt in unpaid {
             debt.what.is_left_to_its_lease();
         }
@@ -93,7 +127,7 @@ impl Keeper {
         let mut trying = Trying {
             keeper: &self,
             id,
-            answered: false,
+            answer: None,
         };
         let until = unpoisoned(&self.state)
             .debts
@@ -106,19 +140,18 @@ impl Keeper {
         }
         let work = async {
             match &owed {
-                Owed::Tenure(tenure) => settle(tenure, Lane::Keeper).await == Driven::Quiet,
-                Owed::Field(tenure) => {
-                    let call = lock::release(&tenure.keys, &tenure.bearer, 0, Duration::ZERO);
-                    core.engine.call(Lane::Keeper, call).await.is_ok()
-                }
+                Owed::Tenure(tenure) => match settle(tenure, Lane::Keeper).await {
+                    Driven::Quiet => Some(Found::Field),
+                    Driven::Again => None,
+                },
+                Owed::Field(tenure) => release_field(tenure).await.ok(),
             }
         };
         let limit = self.clock.now().after(core.settings.command_limit);
-        let answered = tokio::select! {
-            answered = work => answered,
-            () = self.clock.sleep_until(limit) => false,
+        trying.answer = tokio::select! {
+            answer = work => answer,
+            () = self.clock.sleep_until(limit) => None,
         };
-        trying.answered = answered;
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
@@ -166,6 +199,16 @@ impl Keeper {
     }
 }
 
+/// Releases whatever the first acquire of that tenure has taken.
+async fn release_field(tenure: &Tenure) -> Result<Found, Failure> {
+    let call = lock::release(&tenure.keys, &tenure.bearer, 0, Duration::ZERO);
+    let reply = tenure.core.engine.call(Lane::Keeper, call).await?;
+    match lock::read_release(reply, 0)? {
+        Release::Free { .. } => Ok(Found::Field),
+        Release::Left | Release::Not(_) => Ok(Found::Nothing),
+    }
+}
+
 impl Owed {
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         let (Owed::Tenure(tenure) | Owed::Field(tenure)) = self;
@@ -190,17 +233,23 @@ impl Debt {
 struct Trying<'a> {
     keeper: &'a Keeper,
     id: u64,
-    answered: bool,
+    answer: Option<Found>,
 }
 
 impl Drop for Trying<'_> {
     fn drop(&mut self) {
         let mut state = unpoisoned(&self.keeper.state);
-        if self.answered {
-            state.debts.answered(self.id);
-        } else {
-            state.debts.unanswered(self.id);
-        }
-        figures::debts_open(state.debts.len());
+        let paid = match self.answer {
+            Some(found) => state.debts.answered(self.id, found),
+            None => {
+                state.debts.unanswered(self.id);
+                None
+            }
+        };
+        let open = state.debts.len();
+        drop(state);
+        // With the last debt of a client that is gone its connections end here, which takes its time.
+        drop(paid);
+        figures::debts_open(open);
     }
 }

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::MemoryEngine;
 use crate::engine::{Engine, Failure, Lane};
-use crate::protocol::script::{Arg, Call, Script, Value};
+use crate::protocol::script::{Arg, Call, Form, Script, Value};
 
 /// Polls a future of the engine to its end; it needs no runtime and no more than two polls.
 fn finish<F: Future + Unpin>(mut future: F) -> F::Output {
@@ -45,6 +45,7 @@ fn text_call(source: &str, args: &[&str]) -> Call {
         script,
         keys: smallvec::smallvec!["k".into()],
         args: args.iter().map(|&arg| Arg::Text(arg.into())).collect(),
+        form: Form::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::embedded::MemoryEngine;
-use crate::protocol::script::Script;
+use crate::protocol::script::{Form, Script};
 
 /// Counts its runs.
 static COUNT: Script = Script::new(
@@ -18,6 +18,7 @@ fn of(script: &'static Script) -> Call {
         script,
         keys: smallvec::SmallVec::new(),
         args: smallvec::smallvec![Arg::Text("m".into())],
+        form: Form::default(),
     }
 }
 

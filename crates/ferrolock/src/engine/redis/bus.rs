@@ -59,6 +59,8 @@ impl Bus {
             link: Link::new(
                 "subscriptions",
                 config,
+                // Nothing is called over it.
+                Arc::default(),
                 home.clone(),
                 Watching::Always,
                 Some(on_push),

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::Config;
 use super::live::{self, Driver, Live, OnPush};
 use super::report::Report;
+use super::scripts::Scripts;
 use super::trouble::{Class, Trouble};
 use crate::engine::{Clock, Failure};
 use crate::protocol::script::{Call, Value};
@@ -32,6 +33,7 @@ pub(super) struct Link {
     /// For the log.
     role: &'static str,
     config: Arc<Config>,
+    scripts: Arc<Scripts>,
     home: Home,
     watching: Watching,
     on_push: Option<OnPush>,
@@ -82,6 +84,7 @@ impl Link {
     pub(super) fn new(
         role: &'static str,
         config: Arc<Config>,
+        scripts: Arc<Scripts>,
         home: Home,
         watching: Watching,
         on_push: Option<OnPush>,
@@ -89,6 +92,7 @@ impl Link {
         Arc::new(Link {
             role,
             config,
+            scripts,
             home,
             watching,
             on_push,
@@ -252,7 +256,8 @@ impl Link {
         let address = self.config.address();
         loop {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-            match live::open(&self.config, generation, self.on_push.clone()).await {
+            let on_push = self.on_push.clone();
+            match live::open(&self.config, &self.scripts, generation, on_push).await {
                 Ok((live, driver)) => {
                     report.up(address, self.role);
                     let began = Clock::Boot.now();

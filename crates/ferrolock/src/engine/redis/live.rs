@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 
 use super::config::Config;
 use super::pulse::Pulse;
+use super::scripts::Scripts;
 use super::trouble::{Class, Trouble};
 use super::{stream, wire};
 use crate::engine::{Clock, Failure};
-use crate::protocol::script::{Call, Value};
+use crate::protocol::script::{Call, Form, Value};
 
 /// How many commands may wait to be written; a caller above that waits its turn.
 const QUEUE_MAX: usize = 4096;
@@ -45,10 +46,11 @@ pub(super) struct Driver(JoinHandle<()>);
 /// Opens a connection, with TLS and handshake, within the connect limit.
 pub(super) async fn open(
     config: &Config,
+    scripts: &Scripts,
     generation: u64,
     on_push: Option<OnPush>,
 ) -> Result<(Live, Driver), Trouble> {
-    let opening = open_now(config, generation, on_push);
+    let opening = open_now(config, scripts, generation, on_push);
     match tokio::time::timeout(config.connect_limit, opening).await {
         Ok(opened) => opened.map_err(|trouble| trouble.at(config)),
         Err(_) => Err(Trouble::silent(config.connect_limit)),
@@ -57,6 +59,7 @@ pub(super) async fn open(
 
 async fn open_now(
     config: &Config,
+    scripts: &Scripts,
     generation: u64,
     on_push: Option<OnPush>,
 ) -> Result<(Live, Driver), Trouble> {
@@ -73,7 +76,9 @@ async fn open_now(
             .await
             .map_err(|error| explain(Trouble::from_redis(&error)))?;
     let driver = Driver(tokio::spawn(driver));
-    settle(config, &mut connection).await.map_err(explain)?;
+    settle(config, scripts, &mut connection)
+        .await
+        .map_err(explain)?;
     let live = Live {
         generation,
         pulse,
@@ -115,8 +120,13 @@ fn login(config: &Config) -> RedisConnectionInfo {
     login
 }
 
-/// Chooses the database, introduces us, and asks who the server is.
-async fn settle(config: &Config, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
+/// Chooses the database, introduces us, asks who the server is, and makes our scripts known to it: a call would need
+/// two round trips otherwise, and the second one may come when its caller has gone.
+async fn settle(
+    config: &Config,
+    scripts: &Scripts,
+    connection: &mut MultiplexedConnection,
+) -> Result<(), Trouble> {
     let mut pipe = ::redis::pipe();
     if config.db != 0 {
         pipe.cmd("SELECT").arg(config.db);
@@ -125,13 +135,17 @@ async fn settle(config: &Config, connection: &mut MultiplexedConnection) -> Resu
     let client = |pipe: &mut ::redis::Pipeline, verb: &[&str]| {
         pipe.cmd("CLIENT").arg(verb);
     };
+    if let Some(name) = &config.name {
+        client(&mut pipe, &["SETNAME", name]);
+    }
     client(&mut pipe, &["SETINFO", "LIB-NAME", "ferrolock"]);
     client(
         &mut pipe,
         &["SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")],
     );
-    if let Some(name) = &config.name {
-        client(&mut pipe, &["SETNAME", name]);
+    let known = scripts.to_load();
+    for script in &known {
+        pipe.add_command(wire::script_load(script));
     }
     let count = pipe.len();
     let replies = connection
@@ -146,9 +160,15 @@ async fn settle(config: &Config, connection: &mut MultiplexedConnection) -> Resu
     }
     check_version(replies.next())?;
     if config.name.is_some()
-        && let Some(Raw::ServerError(error)) = replies.last()
+        && let Some(Raw::ServerError(error)) = replies.next()
     {
         tracing::debug!(%error, "the server did not take the client's name");
+    }
+    if !known.is_empty()
+        && let Some(Raw::ServerError(error)) = replies.last()
+    {
+        tracing::debug!(%error, "the server did not take the scripts: they are sent when they are first called");
+        scripts.refused(&wire::refused(&error));
     }
     Ok(())
 }
@@ -188,15 +208,19 @@ fn is_older(version: &str, least: (u32, u32)) -> bool {
 }
 
 impl Live {
-    /// Runs one script call. EVAL after NOSCRIPT belongs to it; nothing is ever sent twice.
+    /// Runs one script call, in the form it asks for; nothing is ever sent twice.
     ///
     /// With the time it took, if that was measured and the script was known.
     pub(super) async fn run(&self, call: &Call) -> (Result<Value, Failure>, Option<Duration>) {
         let mut connection = self.connection.clone();
         let waiting = self.pulse.wait(|| Clock::Boot.now());
-        let mut reply = connection.send_packed_command(&wire::evalsha(call)).await;
+        let first = match call.form {
+            Form::Hash | Form::HashThenText => wire::evalsha(call),
+            Form::Text => wire::eval(call),
+        };
+        let mut reply = connection.send_packed_command(&first).await;
         let unknown = wire::is_no_script(&reply);
-        if unknown {
+        if unknown && call.form == Form::HashThenText {
             reply = connection.send_packed_command(&wire::eval(call)).await;
         }
         let began = waiting.answered().filter(|_| !unknown);

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use self::fake::Fake;
 use super::{Config, RedisEngine};
 use crate::engine::{Ear, Engine, Failure, Lane, Signal};
-use crate::protocol::script::{Arg, Call, Script, Value};
+use crate::protocol::script::{Arg, Call, Form, Script, Value};
 
 static ECHO: Script = Script::new("test/echo", "return ARGV[1]");
 
@@ -49,6 +49,7 @@ fn echo(text: &str) -> Call {
         script: &ECHO,
         keys: smallvec::smallvec!["key".into()],
         args: smallvec::smallvec![Arg::Text(text.into())],
+        form: Form::default(),
     }
 }
 

@@ -47,6 +47,13 @@ fn arg_len(arg: &Arg) -> usize {
     }
 }
 
+/// Makes a script known to the server.
+pub(super) fn script_load(script: &'static Script) -> Cmd {
+    let mut cmd = ::redis::cmd("SCRIPT");
+    cmd.arg("LOAD").arg(script.source);
+    cmd
+}
+
 fn sha(script: &'static Script) -> &'static [u8; 40] {
     script.hash.get_or_init(|| {
         let mut sha = [0; 40];
@@ -117,6 +124,7 @@ fn told(code: &str, said: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::script::Form;
 
     static NUMBER: Script = Script::new("test/number", "return 1");
 
@@ -126,6 +134,7 @@ mod tests {
             script: &NUMBER,
             keys: smallvec::smallvec!["k".into()],
             args: smallvec::smallvec![Arg::Text("a".into()), Arg::Int(-7)],
+            form: Form::default(),
         };
 
         let packed = String::from_utf8(evalsha(&call).get_packed_command()).unwrap();

@@ -19,6 +19,12 @@ impl<W> Driver<W> {
         if !late.is_empty() {
             return Some(Next::TimedOut(late));
         }
+        let late = self.take_late(now, |driver, deadline| {
+            deadline <= now && driver.too_slow_since.is_some() && driver.attempt.is_none()
+        });
+        if !late.is_empty() {
+            return Some(Next::Unreachable(late));
+        }
         // Whoever came back after its time has the time of one attempt.
         let late = self.take_if(now, |_, waiter| {
             waiter
@@ -71,13 +77,20 @@ impl<W> Driver<W> {
 
     /// Waiters who have had no answer from the server for as long as they put up with, each counted from its coming.
     pub(super) fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
-        let Some(since) = self.silent_since else {
+        let Some(since) = self.unanswered_since() else {
             return Vec::new();
         };
         let limit = self.unreachable_after;
         self.take_if(now, |_, waiter| {
             now >= since.max(waiter.joined).after(limit)
         })
+    }
+
+    fn unanswered_since(&self) -> Option<Tick> {
+        self.silent_since
+            .into_iter()
+            .chain(self.too_slow_since)
+            .min()
     }
 
     /// How long before a deadline its last attempt is sent: not at all, but where the answer would come too late.
@@ -99,7 +112,7 @@ impl<W> Driver<W> {
     pub(super) fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);
-        let silent = self.silent_since.and_then(|since| {
+        let silent = self.unanswered_since().and_then(|since| {
             let first = self.line.iter().map(|waiter| waiter.joined).min()?;
             Some(since.max(first).after(self.unreachable_after))
         });

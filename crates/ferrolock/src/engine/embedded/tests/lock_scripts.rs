@@ -312,6 +312,7 @@ fn every_script_compiles_and_names_itself_in_errors() {
             script,
             keys: smallvec::SmallVec::new(),
             args: smallvec::SmallVec::new(),
+            form: Form::default(),
         };
         let reply = run(&engine, call);
         assert!(

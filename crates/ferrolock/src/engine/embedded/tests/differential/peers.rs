@@ -8,7 +8,7 @@ use super::super::super::server::Server as InMemory;
 use super::calls::{Call, KEYS, Way};
 use super::seen::Seen;
 use crate::protocol::lock::SCRIPTS;
-use crate::protocol::script::{Arg, Call as ScriptCall, Script, Value};
+use crate::protocol::script::{Arg, Call as ScriptCall, Form, Script, Value};
 use testkit::{Connection, Reply, Server};
 
 /// What a batch has shown.
@@ -203,6 +203,7 @@ impl Ours {
             script,
             keys: keys.iter().map(|&key| key.into()).collect(),
             args: args.collect(),
+            form: Form::default(),
         };
         self.engine.call(micros, &call)
     }

@@ -1,0 +1,41 @@
+//! The scripts that each connection makes known to its server.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::engine::{Failure, unpoisoned};
+use crate::protocol::script::Script;
+
+/// Shared by the connections of a client that calls go over.
+#[derive(Debug, Default)]
+pub(super) struct Scripts {
+    used: Mutex<Vec<&'static Script>>,
+    /// The server does not let this user make scripts known: it is not asked again.
+    is_forbidden: AtomicBool,
+}
+
+impl Scripts {
+    pub(super) fn add(&self, scripts: &[&'static Script]) {
+        let mut used = unpoisoned(&self.used);
+        for script in scripts {
+            if !used.iter().any(|other| std::ptr::eq(*other, *script)) {
+                used.push(script);
+            }
+        }
+    }
+
+    /// What a new connection makes known.
+    pub(super) fn to_load(&self) -> Vec<&'static Script> {
+        if self.is_forbidden.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        unpoisoned(&self.used).clone()
+    }
+
+    /// The server did not take them. What may pass is tried again with the next connection.
+    pub(super) fn refused(&self, failure: &Failure) {
+        if matches!(failure, Failure::Refused { code, .. } if code == "NOPERM") {
+            self.is_forbidden.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Acquires that are given up at the very end of `main`, before their answer has come: they keep nothing.
+//!
+//! On servers only: no embedded engine has an answer that is on its way while the process ends.
+
+use std::time::Duration;
+
+use ferrolock::{Client, Lock};
+use testkit::process::{self, Child};
+use testkit::{Kind, LIMIT, Proxy, Server};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use crate::stage::ms;
+
+on_each_server!(an_acquire_given_up_at_the_end_of_main_keeps_nothing);
+
+/// Once an answer is on its way, it takes four times as long as the program waits for it.
+const EACH_WAY: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_millis(5);
+
+const ROUNDS: usize = 4;
+
+/// A small program: asks for a lock in the way it is told, gives up, and returns from `main`.
+#[test]
+fn impatient_program() {
+    let Some(role) = process::role() else { return };
+    let [url, threads, way] = role.args() else {
+        panic!("{:?}", role.args());
+    };
+    let mut builder = match threads.as_str() {
+        "one thread" => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all().build().unwrap().block_on(async {
+        // As long as it takes on a machine that stands still; it ends as soon as nothing is under way.
+        let client = Client::builder().url(url).drop_limit(LIMIT);
+        let client = client.connect().await.unwrap();
+        role.say("connected");
+        role.hear();
+        let lock = client.lock("orders");
+        assert!(timeout(PATIENCE, ask(&lock, way)).await.is_err());
+    });
+}
+
+async fn ask(lock: &Lock, way: &str) {
+    match way {
+        "lock" => drop(lock.lock().await),
+        "try" => drop(lock.try_lock().await),
+        // The second one sees to it that a task goes on with the first one's attempt.
+        "in line" => drop(tokio::join!(lock.lock(), lock.lock())),
+        other => panic!("{other}"),
+    }
+}
+
+async fn an_acquire_given_up_at_the_end_of_main_keeps_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    for threads in ["one thread", "many threads"] {
+        for way in ["lock", "try", "in line"].repeat(ROUNDS) {
+            let proxy = Proxy::start(server.address());
+            let url = server.url_at(proxy.port());
+            let mut program = Child::again("given_up::impatient_program", &[&url, threads, way]);
+            assert_eq!(program.hear(LIMIT), "connected");
+            proxy.delay(EACH_WAY);
+            program.say("ask");
+
+            assert!(program.wait(LIMIT).success());
+
+            // What the program had sent is at the server, or will never be.
+            tokio::time::sleep(ms(50)).await;
+            assert!(server.dump().is_empty(), "{threads}, {way}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How a server comes to know our scripts: with the connection, or with the first call of a user who may not load any.
+
+use std::time::Duration;
+
+use ferrolock::Client;
+use testkit::{Kind, Proxy, Server, servers};
+use tokio::time::{sleep, timeout};
+
+use crate::{on_each_server, runtime};
+
+/// Everything but loading scripts.
+const MAY_NOT_LOAD: &str = "alice on >secret ~* &* +@all -script|load";
+
+fn calls(server: &Server, command: &str) -> u64 {
+    let stats = server.commandstats();
+    stats.get(command).copied().unwrap_or_default()
+}
+
+#[test]
+fn the_first_lock_and_unlock_need_one_command_each() {
+    on_each_server(async |server| {
+        let client = Client::connect(server.url()).await.unwrap();
+
+        let guard = client.lock("orders").lock().await.unwrap();
+        guard.unlock().await.unwrap();
+
+        assert_eq!((calls(server, "evalsha"), calls(server, "eval")), (2, 0));
+    });
+}
+
+/// A server that was started anew knows no script, and a connection that was made anew tells it.
+#[test]
+fn a_server_that_forgot_the_scripts_hears_them_with_the_next_connection() {
+    on_each_server(async |server| {
+        let proxy = Proxy::start(server.address());
+        let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
+        server.command(&["SCRIPT", "FLUSH"]);
+        proxy.cut();
+
+        let guard = client.lock("orders").lock().await.unwrap();
+        guard.unlock().await.unwrap();
+
+        assert_eq!(calls(server, "eval"), 0);
+    });
+}
+
+#[test]
+fn scripts_that_the_server_forgot_are_sent_with_their_first_call() {
+    on_each_server(async |server| {
+        let client = Client::connect(server.url()).await.unwrap();
+        server.command(&["SCRIPT", "FLUSH"]);
+
+        for _ in 0..3 {
+            let guard = client.lock("orders").lock().await.unwrap();
+            guard.unlock().await.unwrap();
+        }
+
+        assert_eq!(calls(server, "eval"), 2);
+    });
+}
+
+fn restricted(kind: Kind) -> (Server, String) {
+    let server = Server::builder(kind).acl(MAY_NOT_LOAD).start();
+    let url = format!("redis://alice:secret@{}", server.address());
+    (server, url)
+}
+
+#[test]
+fn a_user_who_may_not_load_scripts_sends_each_with_its_first_call() {
+    for kind in servers() {
+        let (server, url) = restricted(kind);
+        runtime().block_on(async {
+            let client = Client::connect(url).await.unwrap();
+
+            for _ in 0..3 {
+                let guard = client.lock("orders").lock().await.unwrap();
+                guard.unlock().await.unwrap();
+            }
+            assert_eq!(calls(&server, "eval"), 2);
+        });
+    }
+}
+
+/// The answer "I do not know that script" comes when its caller has gone: the text is not sent any more.
+#[test]
+fn a_script_is_not_sent_for_a_caller_who_has_gone() {
+    for kind in servers() {
+        let (server, _) = restricted(kind);
+        let proxy = Proxy::start(server.address());
+        runtime().block_on(async {
+            let url = format!("redis://alice:secret@127.0.0.1:{}", proxy.port());
+            let client = Client::connect(url).await.unwrap();
+            proxy.delay(Duration::from_millis(50));
+
+            let patience = Duration::from_millis(20);
+            assert!(
+                timeout(patience, client.lock("orders").lock())
+                    .await
+                    .is_err()
+            );
+
+            // Replies come in order: with this one the other has come too, and a text would have been sent before.
+            client.ping().await.unwrap();
+            sleep(Duration::from_millis(10)).await;
+            client.ping().await.unwrap();
+            // Of the pings themselves, whose script is another one.
+            assert_eq!(calls(&server, "eval"), 1);
+            assert!(server.keys().is_empty());
+        });
+    }
+}
