@@ -124,7 +124,12 @@ impl Core {
         if let Some(runtime) = runtime {
             let _ = core.runtime.set(runtime);
         }
-        Arc::new(core)
+        let core = Arc::new(core);
+        let kept = Arc::downgrade(&core);
+        core.engine.hurried_by(Box::new(move || {
+            kept.upgrade()?.keeper.get()?.shortest_lease()
+        }));
+        core
     }
 
     /// Whether a call may be made: not after a fork, not after the end.

@@ -67,6 +67,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// How long one round trip takes, roughly, as last measured on [`Lane::Commands`]; zero: unknown.
     fn round_trip(&self) -> std::time::Duration;
 
+    /// Tells how soon a connection for renewals is needed again: the shortest lease that they keep, if they keep any.
+    fn hurried_by(&self, _shortest_lease: ShortestLease) {}
+
     /// The client that will call it, by its id: for an engine that can tell whether the process of a holder lives.
     fn introduce(&self, _client: &str) {}
 
@@ -79,6 +82,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Ends all connections for good. Calls still under way end with [`Failure::Unknown`].
     fn close(&self);
 }
+
+/// Asks for the shortest lease that is kept now.
+pub(crate) type ShortestLease = Box<dyn Fn() -> Option<std::time::Duration> + Send + Sync>;
 
 /// Which connection a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -345,6 +345,11 @@ impl Keeper {
         }
     }
 
+    /// The shortest lease that is kept.
+    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+        unpoisoned(&self.state).watch.shortest_lease()
+    }
+
     /// The client shuts down and will not wait any longer.
     pub(crate) fn lose_all(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
         let held = unpoisoned(&self.state)

@@ -46,7 +46,7 @@ use self::scripts::Scripts;
 pub use self::tls::Tls;
 use self::trouble::{Class, Trouble};
 use super::calling::Boxes;
-use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, ShortestLease, Subscription};
 use crate::protocol::script::{Call, Script};
 
 /// Runs scripts on one server.
@@ -170,6 +170,12 @@ impl Engine for RedisEngine {
 
     fn round_trip(&self) -> Duration {
         self.commands.round_trip()
+    }
+
+    fn hurried_by(&self, shortest_lease: ShortestLease) {
+        let shortest_lease = Arc::new(shortest_lease);
+        self.keeper.hurried_by(shortest_lease.clone());
+        self.spare.hurried_by(shortest_lease);
     }
 
     fn close(&self) {

@@ -10,7 +10,7 @@
 //! | kept, renewed | the next renewal, or its deadline | asked for, or lost |
 //! | kept, renewal under way | the renewal's limit, or its deadline | tried again over the other connection, or lost |
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::engine::Tick;
@@ -21,6 +21,8 @@ use crate::options::Terms;
 pub(crate) struct Watch<H> {
     entries: HashMap<u64, Entry<H>>,
     timers: BTreeSet<(Tick, u64)>,
+    /// How many renewed holds have which lease.
+    leases: BTreeMap<Duration, usize>,
     next_id: u64,
 }
 
@@ -61,6 +63,7 @@ impl<H: Clone> Watch<H> {
         Self {
             entries: HashMap::new(),
             timers: BTreeSet::new(),
+            leases: BTreeMap::new(),
             next_id: 1,
         }
     }
@@ -95,9 +98,31 @@ impl<H: Clone> Watch<H> {
             troubles: 0,
             timer,
         };
+        if terms.renew_every.is_some() {
+            *self.leases.entry(terms.lease).or_default() += 1;
+        }
         self.entries.insert(id, entry);
         self.timers.insert((timer, id));
         id
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Entry<H>> {
+        let entry = self.entries.remove(&id)?;
+        self.timers.remove(&(entry.timer, id));
+        if entry.terms.renew_every.is_some()
+            && let Some(count) = self.leases.get_mut(&entry.terms.lease)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.leases.remove(&entry.terms.lease);
+            }
+        }
+        Some(entry)
+    }
+
+    /// The shortest lease of those that are renewed.
+    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+        self.leases.first_key_value().map(|(lease, _)| *lease)
     }
 
     /// The caller has it: it is kept from now on. `jitter` is between 0 and 1. False: it is not watched any more.
@@ -112,11 +137,8 @@ impl<H: Clone> Watch<H> {
 
     /// It is given back. True: a renewal of it is under way.
     pub(crate) fn forget(&mut self, id: u64) -> bool {
-        let Some(entry) = self.entries.remove(&id) else {
-            return false;
-        };
-        self.timers.remove(&(entry.timer, id));
-        matches!(entry.phase, Phase::Renewing(_))
+        self.remove(id)
+            .is_some_and(|entry| matches!(entry.phase, Phase::Renewing(_)))
     }
 
     /// A renewal sent at `sent` was confirmed; `deadline` is what follows from it.
@@ -185,13 +207,12 @@ impl<H: Clone> Watch<H> {
     ) -> Option<Due<H>> {
         let entry = self.entries.get_mut(&id)?;
         if now >= entry.deadline {
-            return self.entries.remove(&id).map(|entry| Due::Over(entry.hold));
+            return self.remove(id).map(|entry| Due::Over(entry.hold));
         }
         match entry.phase {
-            Phase::Offered(until) if until <= now => self
-                .entries
-                .remove(&id)
-                .map(|entry| Due::OfferOver(entry.hold)),
+            Phase::Offered(until) if until <= now => {
+                self.remove(id).map(|entry| Due::OfferOver(entry.hold))
+            }
             Phase::Kept(Some(at)) if at <= now => {
                 let limit = command_limit(&entry.hold).min(entry.terms.lease / 6);
                 entry.phase = Phase::Renewing(now.after(limit));

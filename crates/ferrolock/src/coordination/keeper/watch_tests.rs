@@ -146,3 +146,24 @@ fn a_renewal_that_found_its_connection_is_under_way_until_its_hold_is_forgotten_
     assert!(watch.forget(id));
     assert!(!watch.sends(id, at(11_000), LIMIT));
 }
+
+#[test]
+fn the_shortest_lease_is_that_of_a_renewed_hold_that_is_still_watched() {
+    let (mut watch, long) = kept(30_000);
+    let deadline = at(100_000);
+    let fixed = Terms {
+        renew_every: None,
+        ..terms(200)
+    };
+    watch.keep("fixed", fixed, deadline, at(0), 0.0);
+    let short = [2000, 2000].map(|ms| watch.keep("short", terms(ms), deadline, at(0), 0.0));
+    let lease = |watch: &Watch<_>| watch.shortest_lease().map(|lease| lease.as_millis());
+
+    assert_eq!(lease(&watch), Some(2000));
+    watch.forget(short[0]);
+    assert_eq!(lease(&watch), Some(2000));
+    watch.forget(short[1]);
+    assert_eq!(lease(&watch), Some(30_000));
+    watch.forget(long);
+    assert_eq!(lease(&watch), None);
+}

@@ -14,7 +14,7 @@ use super::live::{self, Driver, Live, OnPush};
 use super::report::Report;
 use super::scripts::Scripts;
 use super::trouble::{Class, Trouble};
-use crate::engine::{Clock, Failure};
+use crate::engine::{Clock, Failure, ShortestLease};
 use crate::protocol::script::{Call, Value};
 
 pub(super) use crate::engine::{RUNTIME_ENDED as ENDED, SHUT_DOWN as CLOSED};
@@ -22,6 +22,8 @@ const NO_RUNTIME: &str = "the client needs a tokio runtime to connect in";
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A connection that keeps leases is tried again so often within the shortest of them, as a renewal is.
+const TRIES_PER_LEASE: u32 = 30;
 /// A connection that lived this long was a good one: the next pause is short again. Less than a second, or one that is
 /// killed every second would come back ever more slowly, and those who wait would poll.
 const GOOD_LIFE: Duration = Duration::from_millis(250);
@@ -41,6 +43,8 @@ pub(super) struct Link {
     generation: AtomicU64,
     /// Nanoseconds, smoothed.
     round_trip: AtomicU64,
+    /// Set for connections that renewals go over.
+    hurry: OnceLock<Arc<ShortestLease>>,
     closing: CancellationToken,
 }
 
@@ -99,8 +103,14 @@ impl Link {
             state: watch::Sender::new(State::Idle),
             generation: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
+            hurry: OnceLock::new(),
             closing: CancellationToken::new(),
         })
+    }
+
+    /// Pauses between connections follow the leases that depend on them.
+    pub(super) fn hurried_by(&self, shortest_lease: Arc<ShortestLease>) {
+        let _ = self.hurry.set(shortest_lease);
     }
 
     /// Runs a call over the connection that there is now, or says that there is none.
@@ -274,8 +284,10 @@ impl Link {
                     self.set(State::Down(Some(trouble)));
                 }
             }
+            let lease = self.hurry.get().and_then(|shortest_lease| shortest_lease());
+            pause = pause.min(pause_max(lease));
             tokio::time::sleep(jittered(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            pause *= 2;
         }
     }
 
@@ -392,6 +404,13 @@ fn why_broken(live: &Live) -> Trouble {
     }
 }
 
+/// The longest pause before a connection that keeps leases, of which this is the shortest.
+fn pause_max(lease: Option<Duration>) -> Duration {
+    lease.map_or(PAUSE_MAX, |lease| {
+        (lease / TRIES_PER_LEASE).clamp(PAUSE_MIN, PAUSE_MAX)
+    })
+}
+
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
@@ -402,4 +421,20 @@ fn not_sent<T>(text: &str) -> Result<T, Failure> {
 
 pub(super) fn closed(text: &str) -> Failure {
     Failure::Closed(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_follow_the_shortest_lease_within_their_bounds() {
+        let ms = Duration::from_millis;
+
+        assert_eq!(pause_max(None), ms(2000));
+        assert_eq!(pause_max(Some(ms(3_600_000))), ms(2000));
+        assert_eq!(pause_max(Some(ms(30_000))), ms(1000));
+        assert_eq!(pause_max(Some(ms(3000))), ms(100));
+        assert_eq!(pause_max(Some(ms(200))), ms(20));
+    }
 }
