@@ -8,10 +8,12 @@
 //! | [`throughput`], [`bare`] | pairs per second, beside ready-made bytes |
 //! | [`handover`] | from a release in one process to running in another |
 //! | [`renewal`] | what ten thousand held locks cost |
+//! | [`overload`] | what piles up when guards are dropped as fast as locks are taken |
 
 mod bare;
 mod commands;
 pub(crate) mod handover;
+mod overload;
 mod pair;
 pub(crate) mod redisson;
 pub(crate) mod renewal;
@@ -21,11 +23,12 @@ mod throughput;
 pub(crate) use self::pair::pairs;
 use crate::Measure;
 
-pub(crate) const MEASURES: [Measure; 6] = [
+pub(crate) const MEASURES: [Measure; 7] = [
     ("commands", commands::measure),
     ("server-cpu", server_cpu::measure),
     ("pair", pair::measure),
     ("throughput", throughput::measure),
     ("handover", handover::measure),
     ("renewal", renewal::measure),
+    ("overload", overload::measure),
 ];

@@ -12,6 +12,8 @@
 //! code of others runs: no waker of a caller, no log or metrics sink, no end of a connection.
 
 pub(crate) mod acquire;
+#[cfg(all(test, feature = "embedded"))]
+mod backlog_tests;
 #[cfg(test)]
 pub(crate) mod census;
 pub(crate) mod desk;
@@ -329,7 +331,7 @@ impl Core {
         let limit = self.settings.drop_limit;
         self.hand_attempts_over(self.now().after(limit));
         if !limit.is_zero() && !self.clock().is_virtual() {
-            self.errands.wait_for_brief(limit);
+            self.errands.wait_for_releases(limit);
         }
         self.begin_closing();
         self.close_when_quiet();
@@ -355,6 +357,7 @@ impl Core {
         for request in waiters {
             request.fail(Error::closed(SHUT_DOWN));
         }
+        self.errands.tell_who_waits_for_room();
     }
 }
 

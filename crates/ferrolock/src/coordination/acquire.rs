@@ -6,6 +6,7 @@
 //! queueing. A grant of theirs is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
+mod backlog;
 mod drive;
 pub(crate) mod driver;
 pub(crate) mod first;
@@ -16,6 +17,7 @@ mod reenter;
 #[cfg(all(test, feature = "embedded"))]
 mod silence_tests;
 pub(crate) mod slot;
+mod stranded;
 #[cfg(all(test, feature = "embedded"))]
 mod waiting_tests;
 
@@ -28,18 +30,20 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use self::attempt::too_late;
+use self::backlog::wait_for_releases;
 use self::drive::drive;
 use self::driver::{Driver, Place};
 use self::first::{Begun, First};
 use self::once::attempt_once;
 use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
+use self::stranded::Stranded;
 use super::desk::Seat;
 use super::hold::Hold;
 use super::keeper::AlarmKey;
 use super::tenure::Few;
 use super::{Core, Tenure, unpoisoned};
-use crate::engine::{Failure, RUNTIME_ENDED, Tick};
+use crate::engine::{Failure, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
@@ -208,7 +212,6 @@ pub(crate) async fn acquire(
         served: false,
         alarm: None,
     };
-    enter(core, &request, Place::Back)?;
     let cancelled = async {
         match &cancelled_by {
             Some(token) => token.cancelled().await,
@@ -216,6 +219,17 @@ pub(crate) async fn acquire(
         }
     };
     let mut cancelled = std::pin::pin!(cancelled);
+    if core.errands.is_full() {
+        let mut waits = std::pin::pin!(wait_for_releases(core, &request));
+        let waited = poll_fn(|cx| match cancelled.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                Poll::Ready(Err(Error::new(Cause::Cancelled).of(&request.keys.lock)))
+            }
+            Poll::Pending => waits.as_mut().poll(cx),
+        });
+        waited.await?;
+    }
+    enter(core, &request, Place::Back)?;
     loop {
         let found = poll_fn(|cx| {
             // First of all the slot knows whom to wake: the attempt may go into other hands at any time.
@@ -340,7 +354,7 @@ fn queue(
         }
         return Ok(());
     }
-    if begun.is_none() {
+    if begun.is_none() && place == Place::Front {
         request.begins_at(core.now());
     }
     if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
@@ -414,7 +428,10 @@ fn join_line(
         let begun = first::adopt(core, &other)?;
         Some((join(&other, Place::Back, other.begun), begun))
     });
-    let since = if begun.is_some() { request.begun } else { now };
+    let since = match (place, &begun) {
+        (Place::Front, None) => now,
+        _ => request.begun,
+    };
     let id = join(request, place, since);
     let mut given_up = Few::new();
     let mut goes_on = match (adopted, begun) {
@@ -457,32 +474,6 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
             (Reentry::IsAnError, _) => request.fail(Error::new(Cause::WouldDeadlock)),
             (Reentry::Enters, Ok(runtime)) => drop(runtime.spawn(reenter(tenure.clone(), request))),
             (Reentry::Enters, Err(error)) => request.fail(error),
-        }
-    }
-}
-
-/// Tells a caller whose task is dropped with its runtime; made before the task, which may never be polled.
-pub(crate) struct Stranded {
-    request: Arc<Request>,
-    told: bool,
-}
-
-impl Stranded {
-    fn new(request: Arc<Request>) -> Self {
-        let told = false;
-        Self { request, told }
-    }
-
-    /// The caller has its answer, or takes another way, on which it may wait again by now.
-    fn told(mut self) {
-        self.told = true;
-    }
-}
-
-impl Drop for Stranded {
-    fn drop(&mut self) {
-        if !self.told {
-            self.request.fail(Error::closed(RUNTIME_ENDED));
         }
     }
 }

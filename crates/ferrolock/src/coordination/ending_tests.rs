@@ -53,13 +53,13 @@ async fn the_last_handle_waits_for_a_grant_until_its_release_is_answered() {
     let Attempted::Granted(grant) = attempt.await else {
         panic!("a free lock");
     };
-    assert_eq!(core.errands.brief(), 1);
+    assert_eq!(core.errands.releases(), 1);
 
     engine.next_of(Match::script(RELEASE), Lie::DelayReply(ms(100)));
     grant.give_back();
-    assert_eq!(core.errands.brief(), 1);
+    assert_eq!(core.errands.releases(), 1);
     sleep(ms(99)).await;
-    assert_eq!(core.errands.brief(), 1);
+    assert_eq!(core.errands.releases(), 1);
     sleep(ms(2)).await;
     assert_eq!(core.errands.all(), 0);
 }
@@ -81,7 +81,7 @@ async fn an_acquire_under_way_at_the_end_of_its_client_is_released_by_the_keeper
     let tries = engine.log_of(RELEASE);
     assert_eq!(tries.len(), 5, "{tries:?}");
     let core = weak.upgrade().unwrap();
-    assert_eq!(core.errands.brief(), 0);
+    assert_eq!(core.errands.releases(), 0);
 }
 
 /// Answered while its client ends: the keeper does not look for it any longer.
@@ -94,13 +94,13 @@ async fn an_acquire_that_is_answered_at_the_end_of_its_client_is_not_searched_fo
     let mut attempt = Box::pin(Attempt::new(&core, &asks, core.now()));
     assert!(poll_once(attempt.as_mut()).is_pending());
     core.hand_attempts_over(core.now().after(ms(250)));
-    assert_eq!(core.errands.brief(), 1);
+    assert_eq!(core.errands.releases(), 1);
 
     let answer = attempt.await;
 
     assert!(matches!(answer, Attempted::Busy(_)), "{answer:?}");
     sleep(ms(1)).await;
-    assert_eq!(core.errands.brief(), 0);
+    assert_eq!(core.errands.releases(), 0);
     assert!(held.is_held());
 }
 
@@ -114,7 +114,7 @@ async fn connections_end_while_the_keeper_is_free() {
     drop(guard);
     // Longer than a command may take: its release is a debt now.
     sleep(ms(3500)).await;
-    assert_eq!((core.errands.brief(), core.errands.all()), (0, 1));
+    assert_eq!((core.errands.releases(), core.errands.all()), (0, 1));
     let keeper = core.keeper().clone();
     engine.on_close(move || {
         assert!(keeper.is_free(), "the keeper's lock is held");

@@ -1,27 +1,42 @@
 //! What is on its way though nobody awaits it: attempts, releases, debts. The connections stay for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::{Core, unpoisoned};
 
+/// With more releases owed than this, new acquires of the client wait.
+const RELEASES_MAX: usize = 4096;
+/// The same for acquires whose outcome is unknown: each needed a connection that broke.
+const LATE_ACQUIRES_MAX: usize = 65_536;
+/// How many releases that nobody awaits are under way at once: a renewal waits for no more than these.
+const SENDS_MAX: usize = 128;
+
 /// How many errands a client runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Errands {
     running: Mutex<Running>,
+    /// More is owed than is good; changed with `running`.
+    is_full: AtomicBool,
+    /// Told when there is room again.
+    room: Notify,
     /// Told when none is left that the last handle waits for.
     brief_done: Condvar,
     /// Told when nothing is owed any more.
     paid: Notify,
+    /// One for each release that nobody awaits.
+    pub(crate) sends: Semaphore,
 }
 
 #[derive(Debug, Default)]
 struct Running {
     attempts: usize,
-    brief: usize,
-    long: usize,
+    releases: usize,
+    release_debts: usize,
+    late_acquires: usize,
     /// The last handle is gone: with the last errand the connections end.
     abandoned: bool,
     /// The connections have ended, or are about to: nothing more can be owed.
@@ -30,43 +45,45 @@ struct Running {
     minded: bool,
 }
 
-/// How long an errand may take.
+/// What is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// An acquire and what becomes of its grant. When the last handle goes, the keeper releases its field: the runtime
-    /// that the reply comes to may be the one that waits.
+pub(crate) enum Kind {
+    /// An acquire. When the last handle goes, the keeper releases its field: the runtime that the reply comes to may be
+    /// the one that waits.
     Attempt,
-    /// A release: the last handle waits a moment for it.
-    Brief,
-    /// A debt, which may take two leases.
-    Long,
+    /// A release, or a grant that is to be given back unless its caller takes it: the last handle waits a moment for it.
+    Release,
+    /// A release whose answer stayed out.
+    ReleaseDebt,
+    /// The field of an acquire whose outcome is unknown.
+    LateAcquire,
 }
 
 /// One errand; over when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Errand {
     core: Arc<Core>,
-    length: Length,
+    kind: Kind,
 }
 
 impl Errand {
-    pub(crate) fn new(core: &Arc<Core>, length: Length) -> Self {
-        let mut running = unpoisoned(&core.errands.running);
-        *running.of(length) += 1;
+    pub(crate) fn new(core: &Arc<Core>, kind: Kind) -> Self {
+        let errands = &core.errands;
+        let mut running = unpoisoned(&errands.running);
+        *running.of(kind) += 1;
+        errands.is_full.store(running.is_full(), Ordering::Relaxed);
         Self {
             core: core.clone(),
-            length,
+            kind,
         }
     }
-}
 
-impl Errand {
     /// An acquire was granted: from now on it is a release to come, unless its caller takes it.
-    pub(crate) fn becomes_brief(&mut self) {
+    pub(crate) fn becomes_release(&mut self) {
         let mut running = unpoisoned(&self.core.errands.running);
-        *running.of(self.length) -= 1;
-        self.length = Length::Brief;
-        *running.of(self.length) += 1;
+        *running.of(self.kind) -= 1;
+        self.kind = Kind::Release;
+        *running.of(self.kind) += 1;
     }
 }
 
@@ -74,12 +91,21 @@ impl Drop for Errand {
     fn drop(&mut self) {
         let errands = &self.core.errands;
         let mut running = unpoisoned(&errands.running);
-        *running.of(self.length) -= 1;
+        let was_full = running.is_full();
+        *running.of(self.kind) -= 1;
+        let has_room = was_full && !running.is_full();
+        if has_room {
+            errands.is_full.store(false, Ordering::Relaxed);
+        }
         let over = running.abandoned && running.is_idle();
         running.closed |= over;
-        let told = self.length != Length::Long && running.brief == 0;
-        let paid = self.length == Length::Long && running.long == 0;
+        let is_debt = matches!(self.kind, Kind::ReleaseDebt | Kind::LateAcquire);
+        let told = !is_debt && running.releases == 0;
+        let paid = is_debt && running.debts() == 0;
         drop(running);
+        if has_room {
+            errands.room.notify_waiters();
+        }
         if paid {
             errands.paid.notify_waiters();
         }
@@ -95,14 +121,36 @@ impl Drop for Errand {
 
 impl Running {
     fn is_idle(&self) -> bool {
-        self.attempts == 0 && self.brief == 0 && self.long == 0
+        self.attempts == 0 && self.releases == 0 && self.debts() == 0
     }
 
-    fn of(&mut self, length: Length) -> &mut usize {
-        match length {
-            Length::Attempt => &mut self.attempts,
-            Length::Brief => &mut self.brief,
-            Length::Long => &mut self.long,
+    fn debts(&self) -> usize {
+        self.release_debts + self.late_acquires
+    }
+
+    fn is_full(&self) -> bool {
+        self.releases + self.release_debts > RELEASES_MAX || self.late_acquires > LATE_ACQUIRES_MAX
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Attempt => &mut self.attempts,
+            Kind::Release => &mut self.releases,
+            Kind::ReleaseDebt => &mut self.release_debts,
+            Kind::LateAcquire => &mut self.late_acquires,
+        }
+    }
+}
+
+impl Default for Errands {
+    fn default() -> Self {
+        Self {
+            running: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            room: Notify::new(),
+            brief_done: Condvar::new(),
+            paid: Notify::new(),
+            sends: Semaphore::new(SENDS_MAX),
         }
     }
 }
@@ -111,26 +159,51 @@ impl Errands {
     /// Whether nothing is on its way but debts.
     pub(crate) fn is_quiet(&self) -> bool {
         let running = unpoisoned(&self.running);
-        running.attempts == 0 && running.brief == 0
+        running.attempts == 0 && running.releases == 0
+    }
+
+    /// Whether so much is owed that new acquires should wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// How many releases are owed.
+    pub(crate) fn owed(&self) -> usize {
+        let running = unpoisoned(&self.running);
+        running.releases + running.debts()
+    }
+
+    /// Ready when there is room for new acquires, or was in the meantime; and when `is_closing`.
+    pub(crate) async fn room(&self, is_closing: impl Fn() -> bool) {
+        let mut room = std::pin::pin!(self.room.notified());
+        room.as_mut().enable();
+        if self.is_full() && !is_closing() {
+            room.await;
+        }
+    }
+
+    /// Acquires that wait for room look whether the client goes on.
+    pub(crate) fn tell_who_waits_for_room(&self) {
+        self.room.notify_waiters();
     }
 
     #[cfg(test)]
-    pub(crate) fn brief(&self) -> usize {
-        unpoisoned(&self.running).brief
+    pub(crate) fn releases(&self) -> usize {
+        unpoisoned(&self.running).releases
     }
 
     #[cfg(test)]
     pub(crate) fn all(&self) -> usize {
         let running = unpoisoned(&self.running);
-        running.attempts + running.brief + running.long
+        running.attempts + running.releases + running.debts()
     }
 
-    /// Blocks until no brief errand runs, at most so long.
-    pub(crate) fn wait_for_brief(&self, limit: Duration) {
+    /// Blocks until no release is on its way, at most so long.
+    pub(crate) fn wait_for_releases(&self, limit: Duration) {
         let running = unpoisoned(&self.running);
         let waited = self
             .brief_done
-            .wait_timeout_while(running, limit, |running| running.brief > 0);
+            .wait_timeout_while(running, limit, |running| running.releases > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -171,7 +244,7 @@ impl Errands {
 
     fn minds_nothing(&self) -> bool {
         let mut running = unpoisoned(&self.running);
-        running.minded &= running.long > 0;
+        running.minded &= running.debts() > 0;
         !running.minded
     }
 }

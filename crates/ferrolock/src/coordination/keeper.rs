@@ -31,7 +31,7 @@ pub(crate) use self::kept::Kept;
 use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::Request;
-use super::errands::{Errand, Length};
+use super::errands::{Errand, Kind};
 use super::hold::Hold;
 use super::{Tenure, unpoisoned};
 use crate::engine::{Clock, Lane, Tick};
@@ -247,7 +247,7 @@ impl Keeper {
 
     /// Brings the tenure's count on the server to what lives here; nobody waits for it.
     pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
-        let errand = Errand::new(&tenure.core, Length::Brief);
+        let errand = Errand::new(&tenure.core, Kind::Release);
         unpoisoned(&self.state)
             .jobs
             .push(Job::Settle(tenure.clone(), errand));

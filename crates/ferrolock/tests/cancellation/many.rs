@@ -11,6 +11,8 @@ use crate::stage::{Stage, stories};
 
 stories!(three_thousand_guards_dropped_at_once_are_released_within_a_second);
 
+stories_in_real_time!(an_unrelated_hold_outlives_guards_dropped_as_fast_as_locks_can_be_taken);
+
 stories_of_processes!(a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were);
 
 async fn three_thousand_guards_dropped_at_once_are_released_within_a_second(stage: &Stage) {
@@ -34,6 +36,32 @@ async fn three_thousand_guards_dropped_at_once_are_released_within_a_second(stag
     }
 
     stage.took("3,000 dropped guards", begun, Duration::from_secs(1));
+}
+
+/// More than 4,096 releases are never owed; the benchmark `overload` shows it with a million names.
+async fn an_unrelated_hold_outlives_guards_dropped_as_fast_as_locks_can_be_taken(stage: &Stage) {
+    const TASKS: usize = 50;
+    const NAMES: usize = 20_000;
+    let client = stage.client().await;
+    let lock = client.lock("kept").watchdog_lease(stage.lease());
+    let kept = lock.lock().await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let client = client.clone();
+        tasks.spawn(async move {
+            for n in 0..NAMES / TASKS {
+                drop(client.lock(format!("{task}/{n}")).lock().await.unwrap());
+            }
+        });
+    }
+    tasks.join_all().await;
+
+    assert!(kept.is_held(), "{}: {kept:?}", stage.name());
+    kept.unlock().await.unwrap();
+    if let Some(server) = stage.server() {
+        let what = "everything is free";
+        eventually_async(LIMIT, what, async || server.command(&["DBSIZE"]).int() == 0).await;
+    }
 }
 
 const PAIRS: usize = 100_000;

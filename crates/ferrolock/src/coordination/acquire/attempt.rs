@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::Request;
-use crate::coordination::errands::{Errand, Length};
+use crate::coordination::errands::{Errand, Kind};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
@@ -121,7 +121,7 @@ impl Attempt {
         tenure.asks_for(now, lease);
         let asking = Asking {
             tenure: tenure.clone(),
-            errand: Errand::new(core, Length::Attempt),
+            errand: Errand::new(core, Kind::Attempt),
             is_answered: false,
         };
         Self {
@@ -206,7 +206,7 @@ impl Attempt {
         let tenure = self.tenure.clone();
         let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
         // Before the desk forgets the attempt: the last handle waits for the one or the other.
-        asking.errand.becomes_brief();
+        asking.errand.becomes_release();
         self.is_awaited = self.tenure.moved_in(&hold);
         let now = self.tenure.core.now();
         let grant = Grant { hold, asking };

@@ -15,7 +15,7 @@ use crate::options::Reentry;
 /// Makes it, within the time that a command may take.
 ///
 /// `first` is an attempt that is under way already.
-pub(crate) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Option<Begun>) {
+pub(super) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Option<Begun>) {
     let request = stranded.request.clone();
     let begun = request.begun;
     let limit = request.command_limit(&core);

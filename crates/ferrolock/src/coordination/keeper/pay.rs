@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::debts::{Found, Owing};
 use super::{Debt, Keeper, Owed};
-use crate::coordination::errands::{Errand, Length};
+use crate::coordination::errands::{Errand, Kind};
 use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
@@ -31,7 +31,11 @@ impl Keeper {
         if what.tenure().core.errands.is_closed() {
             return what.is_left_to_its_lease();
         }
-        let _errand = Arc::new(Errand::new(&what.tenure().core, Length::Long));
+        let errand = match what {
+            Owed::Tenure(_) => Kind::ReleaseDebt,
+            Owed::Field(_) => Kind::LateAcquire,
+        };
+        let _errand = Arc::new(Errand::new(&what.tenure().core, errand));
         let mut state = unpoisoned(&self.state);
         state
             .debts
@@ -48,7 +52,7 @@ impl Keeper {
         let lease = tenure.server_until().since(self.clock.now());
         let debt = Debt {
             what: Owed::Field(tenure.clone()),
-            _errand: Arc::new(Errand::new(&tenure.core, Length::Brief)),
+            _errand: Arc::new(Errand::new(&tenure.core, Kind::Release)),
         };
         let kind = Owing::LateAcquire { lease };
         let mut state = unpoisoned(&self.state);
@@ -147,6 +151,9 @@ impl Keeper {
                 Owed::Field(tenure) => release_field(tenure).await.ok(),
             }
         };
+        let Ok(_turn) = core.errands.sends.acquire().await else {
+            return;
+        };
         let limit = self.clock.now().after(core.settings.command_limit);
         trying.answer = tokio::select! {
             answer = work => answer,
@@ -156,11 +163,16 @@ impl Keeper {
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
     pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
+        // Never closed.
+        let Ok(turn) = tenure.core.errands.sends.acquire().await else {
+            return;
+        };
         let mut driven = self.settle_in_time(&tenure).await;
         if driven == Driven::Quiet && !self.others_finish(&tenure).await {
             tenure.take_over();
             driven = self.settle_in_time(&tenure).await;
         }
+        drop(turn);
         if driven == Driven::Again {
             tenure.open_gate();
             self.owe_release(&tenure);
