@@ -152,6 +152,7 @@ impl Core {
         let until = self.now().after(limit);
         let waited = self.runtime()?.spawn(async move {
             tokio::select! {
+                biased;
                 () = core.quiet() => {}
                 () = core.sleep_until(until) => {}
             }

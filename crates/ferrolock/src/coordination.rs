@@ -12,6 +12,7 @@
 //! code of others runs: no waker of a caller, no log or metrics sink, no end of a connection.
 
 pub(crate) mod acquire;
+mod alive;
 #[cfg(all(test, feature = "embedded"))]
 mod backlog_tests;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub(crate) mod leaver;
 #[cfg(all(test, feature = "embedded"))]
 mod leftovers_tests;
 mod process;
+mod random;
 pub(crate) mod release;
 pub(crate) mod tenure;
 mod wakes;
@@ -41,6 +43,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+pub(crate) use self::alive::Alive;
 pub(crate) use crate::engine::unpoisoned;
 use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -54,6 +57,7 @@ use desk::Desk;
 use errands::Errands;
 use hold::Hold;
 use keeper::Keeper;
+use random::Random;
 use tenure::{Count, Few, Phase};
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
@@ -71,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) id: String,
     pub(crate) host: String,
     numbers: AtomicU64,
+    pub(crate) random: Random,
     pub(crate) desk: Mutex<Desk>,
     pub(crate) reattempts: Arc<Semaphore>,
     /// Names that are listened to.
@@ -102,7 +107,8 @@ impl Core {
         settings: Settings,
         runtime: Option<Handle>,
     ) -> Arc<Self> {
-        let id = process::new_client_id();
+        let seed = engine.seed();
+        let id = process::new_client_id(seed);
         engine.introduce(&id);
         let core = Self {
             engine,
@@ -110,6 +116,7 @@ impl Core {
             id,
             host: process::host_name(),
             numbers: AtomicU64::new(1),
+            random: Random::new(seed),
             desk: Mutex::new(Desk::default()),
             reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
             listening: AtomicUsize::new(0),
@@ -188,7 +195,8 @@ impl Core {
     }
 
     pub(crate) fn keeper(&self) -> &Arc<Keeper> {
-        self.keeper.get_or_init(|| Keeper::of(&self.clock()))
+        self.keeper
+            .get_or_init(|| Keeper::of(&self.clock(), self.random.seed()))
     }
 
     /// True once: the keeper's connection should be made.
@@ -219,6 +227,7 @@ impl Core {
                 }
             };
             tokio::select! {
+                biased;
                 reply = work => reply.map_err(Error::from),
                 () = core.sleep_until(limit) => Err(core.no_answer(core.settings.command_limit, core.engine.trouble())),
             }
@@ -358,24 +367,6 @@ impl Core {
             request.fail(Error::closed(SHUT_DOWN));
         }
         self.errands.tell_who_waits_for_room();
-    }
-}
-
-/// What every handle and guard of a client holds; with the last one the client ends.
-#[derive(Debug)]
-pub(crate) struct Alive {
-    pub(crate) core: Arc<Core>,
-}
-
-impl Alive {
-    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
-        Arc::new(Self { core })
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.core.last_handle_gone();
     }
 }
 

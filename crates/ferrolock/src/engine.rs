@@ -61,6 +61,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// The clock that deadlines of this engine are read from.
     fn clock(&self) -> Clock;
 
+    /// What pauses and ids of its client are drawn from, as its time is read from its clock. `None`: the system's.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
     /// Where it is, without credentials; for messages.
     fn address(&self) -> &str;
 

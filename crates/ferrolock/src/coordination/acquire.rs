@@ -415,7 +415,7 @@ fn join_line(
     let waits_for_itself = tokio::task::try_id().is_some_and(|task| seat.is_held_in(task));
     let (releases, walked_in) = (seat.releases(), seat.first.take());
     let driver = seat.driver.get_or_insert_with(|| {
-        let mut driver = Driver::new(core.settings.unreachable_after, fastrand::u64(..));
+        let mut driver = Driver::new(core.settings.unreachable_after, core.random.seed());
         (0..releases).for_each(|_| driver.release_begins(now));
         Box::new(driver)
     });

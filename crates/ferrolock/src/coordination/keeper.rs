@@ -59,6 +59,7 @@ struct State {
     jobs: Vec<Job>,
     /// When the keeper wakes by itself.
     asleep_until: Tick,
+    random: fastrand::Rng,
 }
 
 /// A hold under watch, and whom it was offered to, if it was.
@@ -107,8 +108,8 @@ struct Agenda {
 }
 
 impl Keeper {
-    /// The process's keeper, or one of its own for a client in paused time.
-    pub(crate) fn of(clock: &Clock) -> Arc<Keeper> {
+    /// The process's keeper, or one of its own for a client in paused time, with that seed.
+    pub(crate) fn of(clock: &Clock, seed: u64) -> Arc<Keeper> {
         match clock {
             Clock::Boot => {
                 /// A forked child has the parent's memory but not its threads, so it needs its own.
@@ -118,21 +119,21 @@ impl Keeper {
                 match &*keeper {
                     Some((of, keeper)) if *of == process => keeper.clone(),
                     _ => {
-                        let started = Keeper::start_thread(Keeper::new(Clock::Boot));
+                        let started = Keeper::start_thread(Keeper::new(Clock::Boot, seed));
                         *keeper = Some((process, started.clone()));
                         started
                     }
                 }
             }
             Clock::Virtual(handle) => {
-                let keeper = Keeper::new(clock.clone());
+                let keeper = Keeper::new(clock.clone(), seed);
                 handle.spawn(keeper.clone().keep());
                 keeper
             }
         }
     }
 
-    fn new(clock: Clock) -> Arc<Keeper> {
+    fn new(clock: Clock, seed: u64) -> Arc<Keeper> {
         let state = State {
             watch: Watch::new(),
             debts: Debts::new(),
@@ -140,6 +141,7 @@ impl Keeper {
             next_alarm: 0,
             jobs: Vec::new(),
             asleep_until: Tick::ZERO,
+            random: fastrand::Rng::with_seed(seed),
         };
         Arc::new(Keeper {
             state: Mutex::new(state),
@@ -203,7 +205,7 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let id = hold.kept_as.load(Ordering::Acquire);
-        let jitter = fastrand::f64();
+        let jitter = state.random.f64();
         if !state.watch.accept(id, hold.since, jitter) {
             // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {

@@ -21,10 +21,12 @@ pub(super) fn fork(child: Option<u32>) {
     CHILD.set(child);
 }
 
-/// A client id: random, version 8.
-pub(super) fn new_client_id() -> String {
+/// A client id, version 8: random, or made of a seed.
+pub(super) fn new_client_id(seed: Option<u64>) -> String {
     let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
+    if let Some(seed) = seed {
+        fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    } else if getrandom::fill(&mut bytes).is_err() {
         // No source of random bits, which hardly exists: the process, its clock and the generator's own seed.
         let (process, random) = (u64::from(id()), fastrand::u64(..));
         let moment = Clock::Boot
@@ -68,12 +70,13 @@ mod tests {
 
     #[test]
     fn a_client_id_is_a_version_8_uuid() {
-        let id = new_client_id();
+        let id = new_client_id(None);
 
         assert_eq!(id.len(), 36);
         assert_eq!(id.as_bytes()[14], b'8');
         assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
         assert_eq!(id.matches('-').count(), 4);
-        assert_ne!(id, new_client_id());
+        assert_ne!(id, new_client_id(None));
+        assert_eq!(new_client_id(Some(7)), new_client_id(Some(7)));
     }
 }

@@ -110,7 +110,8 @@ impl Lying {
     }
 
     /// Lies about so many of a thousand calls, and drops as many messages, by a seed. Only such lies as a network or
-    /// a busy server tells: no call runs twice and no data is lost.
+    /// a busy server tells: no call runs twice and no data is lost. A client that is made after this draws from the
+    /// same seed, so that everything happens again as it did.
     pub(crate) fn random(&self, seed: u64, per_mille: u32) {
         self.stage.plot().set_random(seed, per_mille);
     }
@@ -246,6 +247,10 @@ impl Engine for Lying {
 
     fn clock(&self) -> Clock {
         self.stage.inner.clock()
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.stage.plot().seed()
     }
 
     fn address(&self) -> &str {

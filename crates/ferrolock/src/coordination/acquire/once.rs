@@ -59,6 +59,7 @@ async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
             seat.next_answer()
         };
         tokio::select! {
+            biased;
             () = told => {}
             () = core.sleep_until(limit) => return None,
         }
@@ -91,6 +92,7 @@ async fn attempt_until_sent(
         match attempted {
             Attempted::Failed(failure @ Failure::NotSent(_)) => {
                 tokio::select! {
+                    biased;
                     () = core.engine.ready(Lane::Commands) => {}
                     // Given up meanwhile: not sent when the server is back.
                     () = request.slot.served() => return Attempted::Failed(failure),

@@ -1,6 +1,7 @@
 //! An owner who is inside enters again: no queue, one more hold of the running tenure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempt::too_late;
 use super::driver::LAST_ANSWER;
@@ -9,6 +10,10 @@ use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, Unfinished, settle};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::Lane;
+
+/// The pause after a re-entry that could not be sent, or whose outcome is unknown.
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_millis(80);
 
 /// Enters, and gives up at the request's limit; what comes later is given back.
 pub(crate) fn reenter(
@@ -63,12 +68,9 @@ async fn enter_again(tenure: Arc<Tenure>, stranded: Stranded) {
 async fn settle_until_quiet(tenure: &Arc<Tenure>) {
     while settle(tenure, Lane::Commands).await == Driven::Again {
         tenure.core.engine.ready(Lane::Commands).await;
-        let pause = std::time::Duration::from_millis(20 + fastrand::u64(..60));
-        tenure
-            .core
-            .clock()
-            .sleep_until(tenure.core.now().after(pause))
-            .await;
+        let core = &tenure.core;
+        let pause = core.random.between(RETRY_MIN, RETRY_MAX);
+        core.sleep_until(core.now().after(pause)).await;
     }
 }
 
@@ -88,7 +90,7 @@ impl Tenure {
             hold.retract();
             return request.too_late(&self.core, too_late(now.since(sent), lease));
         }
-        crate::figures::granted("reentry", || std::time::Duration::ZERO);
+        crate::figures::granted("reentry", || Duration::ZERO);
         self.core.keeper().offer(hold, request);
     }
 }

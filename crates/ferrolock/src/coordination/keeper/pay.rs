@@ -89,10 +89,11 @@ impl Keeper {
     async fn mind_connections(self: Arc<Self>, core: Arc<Core>) {
         loop {
             tokio::select! {
-                () = core.engine.reconnected(Lane::Commands) => {}
-                () = core.engine.reconnected(Lane::Keeper) => {}
-                () = core.errands.paid() => return,
-            }
+            biased;
+                            () = core.engine.reconnected(Lane::Commands) => {}
+                            () = core.engine.reconnected(Lane::Keeper) => {}
+                            () = core.errands.paid() => return,
+                        }
             let mut state = unpoisoned(&self.state);
             state
                 .debts
@@ -139,9 +140,10 @@ impl Keeper {
             .unwrap_or(Tick::ZERO);
         // However long the server is away: the release goes out as soon as there is a connection.
         tokio::select! {
-            () = core.engine.ready(Lane::Keeper) => {}
-            () = self.clock.sleep_until(until) => {}
-        }
+        biased;
+                    () = core.engine.ready(Lane::Keeper) => {}
+                    () = self.clock.sleep_until(until) => {}
+                }
         let work = async {
             match &owed {
                 Owed::Tenure(tenure) => match settle(tenure, Lane::Keeper).await {
@@ -156,9 +158,10 @@ impl Keeper {
         };
         let limit = self.clock.now().after(core.settings.command_limit);
         trying.answer = tokio::select! {
-            answer = work => answer,
-            () = self.clock.sleep_until(limit) => None,
-        };
+        biased;
+                    answer = work => answer,
+                    () = self.clock.sleep_until(limit) => None,
+                };
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
@@ -189,9 +192,10 @@ impl Keeper {
             settle(tenure, Lane::Keeper).await
         };
         tokio::select! {
-            driven = work => driven,
-            () = self.clock.sleep_until(limit) => Driven::Again,
-        }
+        biased;
+                    driven = work => driven,
+                    () = self.clock.sleep_until(limit) => Driven::Again,
+                }
     }
 
     /// Whoever else is sending for the tenure sends this too. False: their command did not end in time, for one

@@ -80,7 +80,8 @@ impl Keeper {
     fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
         let deadline = hold.renewed(&hold.terms, sent, lease);
         let mut state = unpoisoned(&self.state);
-        state.watch.renewed(id, sent, deadline, fastrand::f64());
+        let jitter = state.random.f64();
+        state.watch.renewed(id, sent, deadline, jitter);
         self.wake_for(&state);
     }
 

@@ -81,6 +81,7 @@ struct Rule {
 }
 
 struct Random {
+    seed: u64,
     numbers: fastrand::Rng,
     per_mille: u32,
 }
@@ -92,9 +93,14 @@ impl Plot {
 
     pub(super) fn set_random(&mut self, seed: u64, per_mille: u32) {
         self.random = Some(Random {
+            seed,
             numbers: fastrand::Rng::with_seed(seed),
             per_mille,
         });
+    }
+
+    pub(super) fn seed(&self) -> Option<u64> {
+        self.random.as_ref().map(|random| random.seed)
     }
 
     pub(super) fn clear(&mut self) {

@@ -1,0 +1,28 @@
+//! What a client draws: pauses, and the order of those who come at once. Not for secrets.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::unpoisoned;
+
+/// Numbers of one client, from a seed that its engine may give: then everything can happen again as it did.
+#[derive(Debug)]
+pub(crate) struct Random(Mutex<fastrand::Rng>);
+
+impl Random {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let numbers = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self(Mutex::new(numbers))
+    }
+
+    /// A seed for a generator of its own.
+    pub(crate) fn seed(&self) -> u64 {
+        unpoisoned(&self.0).u64(..)
+    }
+
+    /// A time between two others.
+    pub(crate) fn between(&self, least: Duration, most: Duration) -> Duration {
+        let part = unpoisoned(&self.0).f64();
+        least + most.saturating_sub(least).mul_f64(part)
+    }
+}
