@@ -15,6 +15,7 @@ mod after_loss;
 mod bad_input;
 mod differences;
 mod examples;
+mod full;
 mod journal;
 mod player;
 mod refusals;
