@@ -33,6 +33,8 @@ mod leftovers_tests;
 mod process;
 mod random;
 pub(crate) mod release;
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) mod scenes;
 pub(crate) mod tenure;
 mod wakes;
 

@@ -2,17 +2,14 @@
 //! time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Core;
 use super::errands::{Errand, Kind};
+use super::scenes::{insider, ms};
 use crate::engine::Lane;
-use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match};
-use crate::options::Settings;
 use crate::{CancellationToken, Client, ErrorKind};
 
 const RELEASE: &str = "lock/release";
@@ -21,16 +18,6 @@ const SENDS_MAX: usize = 128;
 const RELEASES_MAX: usize = 4096;
 
 const LONG: Duration = Duration::from_secs(600);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn insider() -> (Client, Arc<Lying>, Arc<Core>) {
-    let engine = Lying::over_memory(MemoryEngine::open(None));
-    let core = Core::new(engine.clone(), Settings::default(), None);
-    (Client::of(core.clone()), engine, core)
-}
 
 /// So many guards are dropped, and none of their releases is answered until the engine is told to.
 async fn owe(client: &Client, engine: &Lying, count: usize) {

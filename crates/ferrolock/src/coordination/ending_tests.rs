@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 use testkit::poll_once;
 use tokio::time::sleep;
@@ -13,23 +12,13 @@ use tokio::time::sleep;
 use super::Core;
 use super::acquire::attempt::{Attempt, Attempted};
 use super::acquire::{Patience, Request};
-use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
-use crate::options::{LockOptions, Reentry, Settings};
+use super::scenes::{insider, ms};
+use crate::Owner;
+use crate::engine::lying::{Lie, Match, Reach, Silence};
+use crate::options::{LockOptions, Reentry};
 use crate::protocol::lock::LockKeys;
-use crate::{Client, Owner};
 
 const RELEASE: &str = "lock/release";
-
-fn insider() -> (Client, Arc<Lying>, Arc<Core>) {
-    let engine = Lying::over_memory(MemoryEngine::open(None));
-    let core = Core::new(engine.clone(), Settings::default(), None);
-    (Client::of(core.clone()), engine, core)
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 fn request(core: &Core, name: &str) -> Arc<Request> {
     Request::new(

@@ -1,27 +1,16 @@
 //! Holds that are given back while the network is in trouble: what is still owed, for how long, and what is left of it.
 #![allow(clippy::panic, reason = "test code: a failure ends the test")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Core, unpoisoned};
+use super::scenes::{core, insider, ms};
+use super::unpoisoned;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
 use crate::{Client, ErrorKind, Owner, Remaining, Unlocked};
 
 const RELEASE: &str = "lock/release";
-
-/// A client, the engine under it that lies when told to, and what the client is made of.
-fn liar() -> (Client, Arc<Lying>, Arc<Core>) {
-    let engine = Lying::over_memory(MemoryEngine::open(None));
-    let core = Core::new(engine.clone(), Settings::default(), None);
-    (Client::of(core.clone()), engine, core)
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -46,7 +35,7 @@ async fn a_name_stays_taken_though_an_inner_hold_was_just_dropped() {
         Some(Lie::Refuse("LOADING")),
     ];
     for lie in lies {
-        let (client, engine, _) = liar();
+        let (client, engine, _) = insider();
         let outer = client.lock("x").lock().await.unwrap();
         let inner = outer.relock().await.unwrap();
         if let Some(lie) = &lie {
@@ -66,7 +55,7 @@ async fn a_name_stays_taken_though_an_inner_hold_was_just_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unlock_after_that_is_dropped_while_it_settles_gives_back() {
-    let (client, engine, _) = liar();
+    let (client, engine, _) = insider();
     let outer = client.lock("x").lock().await.unwrap();
     let inner = outer.relock().await.unwrap();
     engine.next_of(Match::script(RELEASE), Lie::Hang);
@@ -87,7 +76,7 @@ async fn an_unlock_after_that_is_dropped_while_it_settles_gives_back() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unlock_after_without_an_answer_says_so_and_gives_back() {
-    let (client, engine, _) = liar();
+    let (client, engine, _) = insider();
     let outer = client.lock("x").lock().await.unwrap();
     let inner = outer.relock().await.unwrap();
     engine.partition(Reach::All, Silence::NotSent);
@@ -103,7 +92,7 @@ async fn an_unlock_after_without_an_answer_says_so_and_gives_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_has_the_margin_of_the_lease_it_asks_for() {
-    let (client, _, _) = liar();
+    let (client, _, _) = insider();
     let short = client.lock("short").lease(ms(200)).lock().await.unwrap();
     short.renew(s(3600)).await.unwrap();
     assert_eq!(short.remaining(), s(3600 - 180));
@@ -118,7 +107,7 @@ async fn a_renewal_by_hand_has_the_margin_of_the_lease_it_asks_for() {
 /// What the server must keep for it after another hold has gone is what was promised, not more and not less.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_outlives_a_partial_release() {
-    let (client, _, _) = liar();
+    let (client, _, _) = insider();
     let outer = client.lock("x").lease(s(3600)).lock().await.unwrap();
     tokio::time::sleep(s(3600 - 181)).await;
     outer.renew(s(600)).await.unwrap();
@@ -136,7 +125,7 @@ async fn a_renewal_by_hand_that_leaves_no_room_for_the_margin_is_invalid() {
         safety_margin: Some(s(15)),
         ..Settings::default()
     };
-    let client = Client::of(Core::new(engine.clone(), settings, None));
+    let client = Client::of(core(engine.clone(), settings));
     let guard = client.lock("x").lock().await.unwrap();
 
     let error = guard.renew(s(20)).await.unwrap_err();
@@ -149,7 +138,7 @@ async fn a_renewal_by_hand_that_leaves_no_room_for_the_margin_is_invalid() {
 #[tokio::test(start_paused = true)]
 async fn a_release_is_owed_until_the_server_ends_it() {
     for case in ["inner lease", "renewal by hand", "inner lease, unknown"] {
-        let (client, engine, _) = liar();
+        let (client, engine, _) = insider();
         let owner = Owner::new();
         let lock = client.lock("x").owned_by(&owner);
         let outer = lock.clone().lease(s(2)).lock().await.unwrap();
@@ -181,7 +170,7 @@ async fn a_release_is_owed_until_the_server_ends_it() {
 #[tokio::test(start_paused = true)]
 async fn an_unlock_that_is_refused_again_and_again_says_so() {
     for code in ["OOM", "MISCONF", "READONLY", "LOADING"] {
-        let (client, engine, _) = liar();
+        let (client, engine, _) = insider();
         let guard = client.lock("x").lock().await.unwrap();
         engine.always(Match::script(RELEASE), Lie::Refuse(code));
 

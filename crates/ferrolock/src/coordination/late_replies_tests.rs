@@ -7,16 +7,14 @@
 )]
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::poll_once;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Core;
+use super::scenes::{Pair, ms, pair};
 use crate::engine::Lane;
-use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match};
+use crate::engine::lying::{Lie, Match};
 use crate::options::Settings;
 use crate::{Client, ErrorKind, Guard, Lock, Owner, Remaining};
 
@@ -30,28 +28,6 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// How late a reply is where a deadline is looked at.
 const DELAY: Duration = Duration::from_millis(400);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-/// A client whose replies are late when a test says so, and an honest client of the same space.
-struct Pair {
-    us: Client,
-    them: Client,
-    lying: Arc<Lying>,
-}
-
-fn pair(space: &str) -> Pair {
-    let memory = || MemoryEngine::open(Some(space));
-    let lying = Lying::over_memory(memory());
-    let client = |engine| Client::of(Core::new(engine, Settings::default(), None));
-    Pair {
-        us: client(lying.clone()),
-        them: client(memory()),
-        lying,
-    }
-}
 
 impl Pair {
     fn delays(&self, script: &'static str, by: Duration) {

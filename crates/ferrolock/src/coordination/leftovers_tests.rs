@@ -6,19 +6,11 @@ use std::time::Duration;
 
 use super::Core;
 use super::census::Census;
-use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
-use crate::options::Settings;
+use super::scenes::liar;
+use crate::engine::lying::{Lie, Match, Reach, Silence};
 use crate::{Client, ErrorKind, Guard, Owner};
 
 const RELEASE: &str = "lock/release";
-
-/// A client, and the engine under it that lies when told to.
-fn liar() -> (Client, Arc<Lying>) {
-    let engine = Lying::over_memory(MemoryEngine::open(None));
-    let client = Client::of(Core::new(engine.clone(), Settings::default(), None));
-    (client, engine)
-}
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -8,36 +8,12 @@ use std::time::Duration;
 use testkit::poll_once;
 use tokio::time::Instant;
 
-use crate::coordination::Core;
-use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match};
-use crate::options::Settings;
-use crate::{CancellationToken, Client, ErrorKind};
+pub(super) use crate::coordination::scenes::{Pair, ms, pair};
+use crate::engine::lying::{Lie, Match};
+use crate::{CancellationToken, ErrorKind};
 
 const ACQUIRE: &str = "lock/acquire";
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Two clients of one space: the first lies when told to, the second stands for another process.
-pub(super) struct Pair {
-    pub(super) lying: Arc<Lying>,
-    pub(super) us: Client,
-    pub(super) them: Client,
-}
-
-pub(super) fn pair(space: &str) -> Pair {
-    let memory = || MemoryEngine::open(Some(space));
-    let lying = Lying::over_memory(memory());
-    let client = |engine| Client::of(Core::new(engine, Settings::default(), None));
-    Pair {
-        us: client(lying.clone()),
-        them: client(memory()),
-        lying,
-    }
-}
-
-pub(super) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Lets everything happen that needs no time, and very little more.
 pub(super) async fn settle() {

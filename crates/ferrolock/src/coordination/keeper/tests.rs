@@ -2,39 +2,18 @@
 #![allow(clippy::panic, reason = "test code: a failure ends the test")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Client;
-use crate::coordination::Core;
+use crate::coordination::scenes::{insider, liar, ms};
 use crate::engine::Lane;
-use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Seen, Silence};
 use crate::error::LostReason;
 use crate::guard::{Guard, HoldState};
 use crate::inspect::Remaining;
-use crate::options::Settings;
 use crate::protocol::script::Arg;
 
 const RENEW: &str = "lock/renew";
-
-/// A client, and the engine under it that lies when told to.
-fn liar() -> (Client, Arc<Lying>) {
-    let (client, engine, _) = insider();
-    (client, engine)
-}
-
-/// The same, with what the client is made of.
-fn insider() -> (Client, Arc<Lying>, Arc<Core>) {
-    let engine = Lying::over_memory(MemoryEngine::open(None));
-    let core = Core::new(engine.clone(), Settings::default(), None);
-    (Client::of(core.clone()), engine, core)
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 fn renewals() -> Match {
     Match::script(RENEW)

@@ -1,0 +1,73 @@
+//! Clients over engines that lie, for the tests of this module; in paused time, and none hangs for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Core;
+use crate::Client;
+use crate::engine::Engine;
+use crate::engine::embedded::MemoryEngine;
+use crate::engine::lying::Lying;
+use crate::options::Settings;
+
+/// Longer than any test takes.
+const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A client, the engine under it that lies when told to, and what the client is made of.
+pub(crate) fn insider() -> (Client, Arc<Lying>, Arc<Core>) {
+    insider_with(Settings::default())
+}
+
+pub(crate) fn insider_with(settings: Settings) -> (Client, Arc<Lying>, Arc<Core>) {
+    let engine = Lying::over_memory(MemoryEngine::open(None));
+    let core = core(engine.clone(), settings);
+    (Client::of(core.clone()), engine, core)
+}
+
+/// The same without the core, which lives with the client.
+pub(crate) fn liar() -> (Client, Arc<Lying>) {
+    let (client, engine, _) = insider();
+    (client, engine)
+}
+
+/// Two clients of one space: the first lies when told to, the second stands for another process.
+pub(crate) struct Pair {
+    pub(crate) lying: Arc<Lying>,
+    pub(crate) us: Client,
+    pub(crate) them: Client,
+}
+
+pub(crate) fn pair(space: &str) -> Pair {
+    pair_with(space, Settings::default())
+}
+
+/// Our settings are these.
+pub(crate) fn pair_with(space: &str, settings: Settings) -> Pair {
+    let memory = || MemoryEngine::open(Some(space));
+    let lying = Lying::over_memory(memory());
+    Pair {
+        us: Client::of(core(lying.clone(), settings)),
+        them: Client::of(core(memory(), Settings::default())),
+        lying,
+    }
+}
+
+/// A core whose calls all fail after a month: a test that waits for what never comes fails then, and does not hang.
+pub(crate) fn core(engine: Arc<dyn Engine>, settings: Settings) -> Arc<Core> {
+    let core = Core::new(engine, settings, None);
+    let watched = Arc::downgrade(&core);
+    tokio::spawn(async move {
+        tokio::time::sleep(LIMIT).await;
+        if let Some(core) = watched.upgrade() {
+            core.begin_closing();
+        }
+        tokio::time::sleep(LIMIT).await;
+        // It waits for something else than a call.
+        std::process::abort();
+    });
+    core
+}
