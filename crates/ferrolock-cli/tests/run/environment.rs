@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use testkit::{Kind, Server};
 
+use crate::alone::alone;
 use crate::stage::Stage;
 
 stories!(
@@ -91,21 +92,27 @@ fn a_handle_that_is_passed_on_reaches_the_command() {
     assert_eq!(ended.output, "passed on\n", "{ended:?}");
 }
 
-/// What the tests' own parents left open is inherited with and without us.
+/// What the tests' own parents left open is inherited with and without us. Other tests open stores, and what they leave open
+/// in their process is inherited too.
 #[test]
 fn the_command_inherits_no_handle_of_ours() {
-    let stage = Stage::file();
-    let script = "ls /proc/$$/fd";
+    alone(
+        "environment::the_command_inherits_no_handle_of_ours",
+        || {
+            let stage = Stage::file();
+            let script = "ls /proc/$$/fd";
 
-    let ended = stage.run(&["x", "--", "sh", "-c", script]);
+            let ended = stage.run(&["x", "--", "sh", "-c", script]);
 
-    let mut plain = std::process::Command::new("sh");
-    let plain = plain
-        .args(["-c", script])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
+            let mut plain = std::process::Command::new("sh");
+            let plain = plain
+                .args(["-c", script])
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
+        },
+    );
 }
 
 #[test]
