@@ -35,10 +35,10 @@ pub(crate) enum Style {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub(crate) enum Event<'a> {
-    /// Somebody else has the lock, and we wait.
-    Waiting { holders: &'a [Holder] },
+    /// We wait for the lock. `None`: the server or the store does not say who has it.
+    Waiting { holders: Option<&'a [Holder]> },
     /// Somebody else has the lock, and we give up.
-    Busy { holders: &'a [Holder] },
+    Busy { holders: Option<&'a [Holder]> },
     /// A signal has ended the wait.
     Interrupted { signal: &'a str },
     /// The lock is ours.
@@ -104,7 +104,7 @@ impl Report {
     }
 
     /// Shows who is waited for, on a line that goes away; only on a terminal.
-    pub(crate) fn show_status(&mut self, holders: &[Holder]) {
+    pub(crate) fn show_status(&mut self, holders: Option<&[Holder]>) {
         if self.shows_status() && is_in_foreground() {
             let text = line::status(&self.name, holders, line::width());
             print(&format!("\r\x1b[K{text}"));
@@ -132,10 +132,13 @@ impl Report {
     fn tell_people(&self, event: &Event<'_>) {
         let name = &self.name;
         match event {
-            Event::Busy { holders } => complain(&format!(
-                "lock {name:?} is busy: {}; try later, or wait longer",
-                describe(holders)
-            )),
+            Event::Busy { holders } => {
+                let who = holders.map(|holders| format!(": {}", describe(holders)));
+                let who = who.unwrap_or_default();
+                complain(&format!(
+                    "lock {name:?} is busy{who}; try later, or wait longer"
+                ));
+            }
             Event::Lost { reason } => complain(&format!("lock {name:?} was lost: {reason}")),
             Event::Signalled { signal, reason } => {
                 complain(&format!(
@@ -154,8 +157,8 @@ impl Report {
 
     fn tell_program(&self, event: &Event<'_>) {
         let (kind, fields) = match event {
-            Event::Waiting { holders } => ("waiting", json!({ "holders": values(holders) })),
-            Event::Busy { holders } => ("busy", json!({ "holders": values(holders) })),
+            Event::Waiting { holders } => ("waiting", json!({ "holders": holders.map(values) })),
+            Event::Busy { holders } => ("busy", json!({ "holders": holders.map(values) })),
             Event::Interrupted { signal } => ("interrupted", json!({ "signal": signal })),
             Event::Acquired { owner, address } => {
                 ("acquired", json!({ "owner": owner, "address": address }))

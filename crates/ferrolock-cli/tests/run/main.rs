@@ -29,5 +29,6 @@ mod losing;
 mod max_hold;
 mod pty;
 mod signals;
+mod silence;
 mod terminal;
 mod waiting;

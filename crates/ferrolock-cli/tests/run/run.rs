@@ -219,6 +219,21 @@ pub(crate) fn is_mentioned(text: &str) -> bool {
     processes().into_iter().any(|pid| words(pid).contains(text))
 }
 
+/// Every living process in whose environment that variable has that value.
+pub(crate) fn living_in_environment(name: &str, value: &str) -> Vec<i32> {
+    let variable = format!("{name}={value}");
+    let has_it = |pid: &i32| {
+        let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables
+            .split(|byte| *byte == 0)
+            .any(|one| one == variable.as_bytes())
+    };
+    processes()
+        .into_iter()
+        .filter(|pid| has_it(pid) && is_alive(*pid))
+        .collect()
+}
+
 fn processes() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap();
     entries
