@@ -56,6 +56,25 @@ impl Run {
         }
     }
 
+    /// With an error output of the caller's own, which nobody reads yet.
+    #[track_caller]
+    pub(crate) fn start_without_reader(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("ferrolock starts");
+        Self {
+            output: Stream::read(child.stdout.take().unwrap()),
+            errors: Stream::read(std::io::empty()),
+            child,
+        }
+    }
+
+    /// From now on somebody reads it.
+    pub(crate) fn read_errors(&mut self, from: impl Read + Send + 'static) {
+        self.errors = Stream::read(from);
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -110,6 +129,15 @@ impl Run {
     #[track_caller]
     pub(crate) fn gate(&self) -> Pid {
         self.child_with("__gate")
+    }
+
+    /// Whether that process sleeps there: nothing has come that would let it go on.
+    pub(crate) fn waits_at_gate(&self) -> bool {
+        let own = self.pid().as_raw_pid();
+        let is_asleep = |pid: i32| stat(pid).is_some_and(|words| words[0] == "S");
+        processes()
+            .into_iter()
+            .any(|pid| parent(pid) == Some(own) && words(pid).contains("__gate") && is_asleep(pid))
     }
 
     #[track_caller]
