@@ -5,6 +5,7 @@ mod helpers;
 mod judge;
 mod limit;
 mod nesting;
+mod successors;
 mod supervise;
 mod terms;
 mod waiting;

@@ -124,6 +124,11 @@ impl Shim {
         fate(&child::end_of(self.pid))
     }
 
+    /// Nothing more is wanted of one that has ended.
+    pub(crate) fn bury(self) {
+        child::take_off(self.pid);
+    }
+
     /// Lets one go on that somebody has stopped. True: it was.
     pub(crate) fn wake(&self) -> bool {
         let is_stopped = matches!(child::stop_of(self.pid), Ok(Some(_)));

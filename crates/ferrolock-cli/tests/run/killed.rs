@@ -16,6 +16,7 @@ stories!(
     a_stopped_ferrolock_does_not_keep_its_command,
     a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
+    a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly,
     helpers_that_were_killed_while_we_wait_are_replaced,
     helpers_that_were_stopped_while_we_wait_go_on,
     the_helpers_of_a_wait_end_with_it,
@@ -215,6 +216,33 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
 
     run.kill();
 
+    wait_until_gone(group);
+}
+
+/// As when the system ends each of them for want of memory. Nothing but the deaths makes `ferrolock` look: its next regular
+/// look is far away.
+fn a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly(stage: &Stage) {
+    const PAUSES: u32 = 50 + 100 + 200 + 400;
+    let run = stage.start(&["--json", "--lease", "10m", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    let begun = std::time::Instant::now();
+    for _ in 0..5 {
+        let shim = run.shim();
+        kill(shim);
+        eventually(LIMIT, "another shim", || run.shim() != shim);
+    }
+    let took = begun.elapsed();
+
+    println!("five deaths of shims took {took:?}");
+    assert!(took.as_millis() >= PAUSES.into(), "{took:?}");
+    let told = run.errors().matches("another is started").count();
+    assert!(told <= 5, "{}", run.errors());
+    assert_eq!(
+        run.zombies(),
+        0,
+        "each of the dead is taken from the system's table"
+    );
+    run.kill();
     wait_until_gone(group);
 }
 

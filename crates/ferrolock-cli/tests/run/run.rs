@@ -131,6 +131,13 @@ impl Run {
         self.child_with("__gate")
     }
 
+    /// How many of its children have ended and are still in the system's table.
+    pub(crate) fn zombies(&self) -> usize {
+        let own = self.pid().as_raw_pid();
+        let is_one = |pid: &i32| parent(*pid) == Some(own) && !is_alive(*pid);
+        processes().into_iter().filter(is_one).count()
+    }
+
     /// Whether that process sleeps there: nothing has come that would let it go on.
     pub(crate) fn waits_at_gate(&self) -> bool {
         let own = self.pid().as_raw_pid();

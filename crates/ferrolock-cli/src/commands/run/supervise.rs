@@ -10,6 +10,7 @@ use tokio::signal::unix;
 use super::Plan;
 use super::helpers::Helpers;
 use super::judge::{Judge, Step, View, Why};
+use super::successors::Successors;
 use crate::clock::Moment;
 use crate::exit::Failure;
 use crate::process::child::{self, End};
@@ -50,6 +51,7 @@ pub(super) struct Supervisor {
     gate: Gate,
     group: Group,
     shim: Shim,
+    successors: Successors,
     /// What the shim knows.
     told: Option<Order>,
     terminal: Option<Terminal>,
@@ -86,6 +88,7 @@ impl Supervisor {
             group: gate.group(),
             gate,
             shim,
+            successors: Successors::of_one_started(Moment::now()),
             told: None,
             terminal: Terminal::open(),
             judge,
@@ -160,7 +163,7 @@ impl Supervisor {
             if self.is_to_resume {
                 continue;
             }
-            let next = self.next_look(view).since(Moment::now());
+            let next = self.next_look(view, guard).since(Moment::now());
             let is_lost = matches!(view.state, HoldState::Lost(_));
             tokio::select! {
                 biased;
@@ -238,7 +241,7 @@ impl Supervisor {
             // The command is dead then, and the verdict says why.
             Fate::HasKilled => return,
             Fate::Ended => {
-                if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
+                if self.needs_shim(guard) && self.successors.due() <= Moment::now() {
                     self.replace_shim(view, report);
                 }
                 return;
@@ -257,18 +260,24 @@ impl Supervisor {
         }
     }
 
+    /// Whether there is somebody to be killed if we are.
+    fn needs_shim(&self, guard: &Guard) -> bool {
+        self.end.is_none() && !self.judge.is_sentenced() && guard.is_held()
+    }
+
     fn replace_shim(&mut self, view: View, report: &mut Report) {
+        self.successors.tried(Moment::now());
         let order = self.order(view);
         let orders = [Order::Group(self.group), order];
         let message = match Shim::start_with(self.client.lifeline(), &orders) {
             Ok(shim) => {
-                self.shim = shim;
+                std::mem::replace(&mut self.shim, shim).bury();
                 self.told = Some(order);
                 self.is_alone = false;
                 "the process that ends the command with us was killed: another is started"
                     .to_owned()
             }
-            // It is tried again at every look, and told once.
+            // It is tried again, and told once.
             Err(_) if self.is_alone => return,
             Err(why) => {
                 self.is_alone = true;
@@ -400,10 +409,13 @@ impl Supervisor {
         self.group.is_gone()
     }
 
-    fn next_look(&self, view: View) -> Moment {
+    fn next_look(&self, view: View, guard: &Guard) -> Moment {
         let next = self.judge.next_look(view);
         match self.end {
             Some(_) => next.min(view.now.after(GROUP_LOOK)),
+            None if self.needs_shim(guard) && self.shim.fate() == Fate::Ended => {
+                next.min(self.successors.due())
+            }
             None => next,
         }
     }
