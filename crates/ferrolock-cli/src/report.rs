@@ -73,6 +73,8 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(style: Style, name: &str) -> Self {
+        let name_of_lock = name.to_owned();
+        queue::say_omissions_so(move |count| omission(style, &name_of_lock, count));
         Self {
             style,
             name: name.to_owned(),
@@ -178,15 +180,28 @@ impl Report {
     }
 
     fn print_json(&self, kind: &str, fields: Value) {
-        let mut object = Map::new();
-        object.insert("event".into(), kind.into());
-        object.insert("name".into(), self.name.as_str().into());
-        object.insert("time".into(), clock::time_of_day().as_secs_f64().into());
-        if let Value::Object(fields) = fields {
-            object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
-        }
-        print(&format!("{}\n", Value::Object(object)));
+        print(&json_line(&self.name, kind, fields));
     }
+}
+
+/// So many lines were left out here.
+fn omission(style: Style, name: &str, count: usize) -> String {
+    let message = format!("{count} lines were left out: the error output was not read");
+    match style {
+        Style::Json => json_line(name, "warning", json!({ "message": message })),
+        Style::People | Style::Quiet => line_for_people(&message),
+    }
+}
+
+fn json_line(name: &str, kind: &str, fields: Value) -> String {
+    let mut object = Map::new();
+    object.insert("event".into(), kind.into());
+    object.insert("name".into(), name.into());
+    object.insert("time".into(), clock::time_of_day().as_secs_f64().into());
+    if let Value::Object(fields) = fields {
+        object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    format!("{}\n", Value::Object(object))
 }
 
 /// Whether the terminal shows us, and not what somebody else does meanwhile.
@@ -197,11 +212,12 @@ fn is_in_foreground() -> bool {
 
 /// One line of ours, for people.
 pub(crate) fn complain(message: &str) {
+    print(&line_for_people(message));
+}
+
+fn line_for_people(message: &str) -> String {
     // Line breaks would make several of one.
-    print(&format!(
-        "ferrolock: {}\n",
-        message.replace(['\n', '\r'], " ")
-    ));
+    format!("ferrolock: {}\n", message.replace(['\n', '\r'], " "))
 }
 
 /// In one write, so that lines of several processes do not mix.
@@ -226,4 +242,23 @@ fn value(holder: &Holder) -> Value {
         "held_seconds": holder.held_for.map(|time| time.as_secs_f64()),
         "lease_left_seconds": left,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_told_as_the_rest_is() {
+        let for_people = omission(Style::Quiet, "x", 3);
+        let for_programs = omission(Style::Json, "x", 3);
+
+        assert!(for_people.starts_with("ferrolock: 3 lines were left out"));
+        let event: Value = serde_json::from_str(&for_programs).unwrap();
+        assert_eq!(
+            (&event["event"], &event["name"]),
+            (&json!("warning"), &json!("x"))
+        );
+        assert!(for_people.ends_with('\n') && for_programs.ends_with('\n'));
+    }
 }

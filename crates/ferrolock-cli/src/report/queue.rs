@@ -1,10 +1,11 @@
 //! What is to be said, on its way to the error output.
 //!
 //! The error output may be a pipe that nobody reads, or a terminal that is held. Who keeps deadlines must not wait for
-//! it, so a thread of its own writes, and what does not fit its queue is left out.
+//! it, so a thread of its own writes. What does not fit its queue is left out, and how much that was is said in its place.
 
 use std::io::{self, Write, stderr};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tracing_subscriber::fmt::MakeWriter;
@@ -14,6 +15,9 @@ use crate::process::signals;
 /// Many times what a run has to say; only logs can be more.
 const TEXTS_MAX: usize = 1024;
 
+/// Says that so many texts were left out.
+type Notice = Box<dyn Fn(usize) -> String + Send + Sync>;
+
 enum Item {
     Text(Vec<u8>),
     /// Answered when all that came before is written.
@@ -21,25 +25,26 @@ enum Item {
 }
 
 /// Begun with the first text: most runs have nothing to say. `None`: the system has no thread for it.
-static QUEUE: OnceLock<Option<SyncSender<Item>>> = OnceLock::new();
+static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
+static NOTICE: OnceLock<Notice> = OnceLock::new();
+
+/// How it is said that texts were left out; the first word counts.
+pub(super) fn say_omissions_so(notice: impl Fn(usize) -> String + Send + Sync + 'static) {
+    let _ = NOTICE.set(Box::new(notice));
+}
 
 /// Says it in one write, without waiting for whoever reads.
 pub(super) fn write(text: Vec<u8>) {
-    match QUEUE.get_or_init(start) {
-        Some(queue) => {
-            let _ = queue.try_send(Item::Text(text));
-        }
-        None => print(&text),
+    match QUEUE.get_or_init(|| Queue::start(stderr(), notice)) {
+        Some(queue) => queue.write(text),
+        None => print(&mut stderr(), &text),
     }
 }
 
 /// Waits until everything is written: for the end of the process, when nothing else is left to do.
 pub(crate) fn flush() {
     if let Some(Some(queue)) = QUEUE.get() {
-        let (done, is_done) = sync_channel(1);
-        if queue.send(Item::Flush(done)).is_ok() {
-            let _ = is_done.recv();
-        }
+        queue.flush();
     }
 }
 
@@ -66,19 +71,61 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-fn start() -> Option<SyncSender<Item>> {
-    let (queue, items) = sync_channel(TEXTS_MAX);
-    let writer = std::thread::Builder::new().name("report".into());
-    writer.spawn(move || work(&items)).ok()?;
-    Some(queue)
+struct Queue {
+    items: SyncSender<Item>,
+    notice: fn(usize) -> String,
+    /// Texts that found no room, behind the last that did.
+    left_out: AtomicUsize,
 }
 
-fn work(items: &Receiver<Item>) {
+impl Queue {
+    fn start(mut into: impl Write + Send + 'static, notice: fn(usize) -> String) -> Option<Self> {
+        let (items, queued) = sync_channel(TEXTS_MAX);
+        let writer = std::thread::Builder::new().name("report".into());
+        writer.spawn(move || work(&queued, &mut into)).ok()?;
+        Some(Self {
+            items,
+            notice,
+            left_out: AtomicUsize::new(0),
+        })
+    }
+
+    fn write(&self, text: Vec<u8>) {
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        let is_told = left_out == 0 || self.items.try_send(self.notice(left_out)).is_ok();
+        let again = if is_told { 0 } else { left_out };
+        if !is_told || self.items.try_send(Item::Text(text)).is_err() {
+            self.left_out.fetch_add(again + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self) {
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            let _ = self.items.send(self.notice(left_out));
+        }
+        let (done, is_done) = sync_channel(1);
+        if self.items.send(Item::Flush(done)).is_ok() {
+            let _ = is_done.recv();
+        }
+    }
+
+    fn notice(&self, left_out: usize) -> Item {
+        Item::Text((self.notice)(left_out).into_bytes())
+    }
+}
+
+fn notice(left_out: usize) -> String {
+    let text = NOTICE.get().map(|notice| notice(left_out));
+    text.unwrap_or_default()
+}
+
+fn work(items: &Receiver<Item>, into: &mut impl Write) {
     // In the background of a terminal that wants silence it would stop us all.
     signals::block_terminal_output_stops();
     for item in items {
         match item {
-            Item::Text(text) => print(&text),
+            Item::Text(text) => print(into, &text),
             Item::Flush(done) => {
                 let _ = done.send(());
             }
@@ -87,6 +134,61 @@ fn work(items: &Receiver<Item>) {
 }
 
 /// Nobody to tell is no reason to stop.
-fn print(text: &[u8]) {
-    let _ = stderr().write_all(text);
+fn print(into: &mut impl Write, text: &[u8]) {
+    let _ = into.write_all(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex, MutexGuard};
+
+    /// Takes nothing while somebody has it locked.
+    #[derive(Clone, Default)]
+    struct Reader(Arc<Mutex<Vec<u8>>>);
+
+    impl Reader {
+        fn holds_up(&self) -> MutexGuard<'_, Vec<u8>> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    impl Write for Reader {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.holds_up().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_in_its_place() {
+        let reader = Reader::default();
+        let notice = |count| format!("({count} left out)\n");
+        let queue = Queue::start(reader.clone(), notice).unwrap();
+        let held_up = reader.holds_up();
+        // One more than fits may be in the writer's hands.
+        let texts = TEXTS_MAX + 100;
+        for number in 0..texts {
+            queue.write(format!("{number}\n").into_bytes());
+        }
+
+        drop(held_up);
+        queue.flush();
+        queue.write(b"and on\n".to_vec());
+        queue.flush();
+
+        let text = String::from_utf8(reader.holds_up().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let (written, rest) = lines.split_at(lines.len() - 2);
+        let numbers: Vec<String> = (0..written.len())
+            .map(|number| number.to_string())
+            .collect();
+        assert_eq!(written, numbers, "in order, and none twice");
+        assert!(written.len() >= TEXTS_MAX && written.len() < texts);
+        let left_out = texts - written.len();
+        assert_eq!(rest, [format!("({left_out} left out)").as_str(), "and on"]);
+    }
 }
