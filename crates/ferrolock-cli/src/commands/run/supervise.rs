@@ -15,15 +15,13 @@ use crate::clock::Moment;
 use crate::exit::Failure;
 use crate::process::child::{self, End};
 use crate::process::gate::{self, Gate};
-use crate::process::group::Group;
+use crate::process::group::{self, Group};
 use crate::process::orders::Order;
 use crate::process::shim::{Dismissed, Fate, Shim};
 use crate::process::signals::{self, Signals};
 use crate::process::terminal::{Terminal, is_under_job_control};
 use crate::report::{Event, Report};
 
-/// Between two looks at a group whose leader has ended.
-const GROUP_LOOK: Duration = Duration::from_millis(10);
 /// Deadlines that differ by less are the same, read twice.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
 
@@ -66,6 +64,8 @@ pub(super) struct Supervisor {
     /// The shim was killed, and the system refuses another.
     is_alone: bool,
     end: Option<End>,
+    /// When that was seen.
+    ended: Moment,
 }
 
 impl Supervisor {
@@ -99,6 +99,7 @@ impl Supervisor {
             hang_ups: 0,
             is_alone: false,
             end: None,
+            ended: Moment::now(),
         };
         if let Err(why) = supervisor.prepare(guard).await {
             supervisor.abandon().await;
@@ -310,6 +311,7 @@ impl Supervisor {
         if self.end.is_none() {
             self.end = child::end_of(self.pid()).unwrap_or(Some(End::Signal(9)));
             if let Some(end) = self.end {
+                self.ended = Moment::now();
                 let (code, signal) = match end {
                     End::Code(code) => (Some(code), None),
                     End::Signal(signal) => (None, Some(signals::name(signal))),
@@ -412,7 +414,10 @@ impl Supervisor {
     fn next_look(&self, view: View, guard: &Guard) -> Moment {
         let next = self.judge.next_look(view);
         match self.end {
-            Some(_) => next.min(view.now.after(GROUP_LOOK)),
+            Some(_) => {
+                let since_end = view.now.since(self.ended);
+                next.min(view.now.after(group::pause_between_looks(since_end)))
+            }
             None if self.needs_shim(guard) && self.shim.fate() == Fate::Ended => {
                 next.min(self.successors.due())
             }
