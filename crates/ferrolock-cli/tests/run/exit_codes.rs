@@ -10,6 +10,7 @@ stories!(
     a_command_that_a_signal_ended_gives_128_and_the_signal,
     a_busy_lock_is_75_without_waiting,
     a_lock_that_stays_busy_is_75_after_the_wait,
+    a_wait_of_no_time_is_a_try,
     the_code_for_a_busy_lock_can_be_chosen,
     a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126,
     a_command_that_the_system_refuses_leaves_the_lock_free,
@@ -66,6 +67,17 @@ fn a_lock_that_stays_busy_is_75_after_the_wait(stage: &Stage) {
 
     assert_eq!(ended.code, 75);
     assert!(ended.error_line().contains("is busy"));
+    assert!(!stage.path("ran").exists());
+}
+
+fn a_wait_of_no_time_is_a_try(stage: &Stage) {
+    let _holder = stage.script("x", "echo up > up; sleep 1000");
+    stage.wait_for("up");
+
+    let busy = stage.run(&["--wait", "0s", "x", "--", "touch", "ran"]);
+    let free = stage.run(&["--wait", "0s", "y", "--", "true"]);
+
+    assert_eq!((busy.code, free.code), (75, 0), "{busy:?} {free:?}");
     assert!(!stage.path("ran").exists());
 }
 

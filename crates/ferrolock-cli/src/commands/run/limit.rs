@@ -97,6 +97,19 @@ mod tests {
     }
 
     #[test]
+    fn the_help_tells_how_long_a_try_takes() {
+        let words = crate::cli::description();
+        let run = words.find_subcommand("run").unwrap();
+        let mut options = run.get_arguments();
+        let does_try = options.find(|option| option.get_long() == Some("try"));
+
+        let help = does_try.unwrap().get_help().unwrap().to_string();
+
+        let limit = format!("within {}", humantime::format_duration(COMMAND_MAX));
+        assert!(help.contains(&limit), "{help}");
+    }
+
+    #[test]
     fn what_is_left_is_what_is_not_over_yet() {
         let begun = |ago: Duration| Limit {
             wait: Wait::AtMost(2 * SECOND),
