@@ -141,21 +141,20 @@ fn print(into: &mut impl Write, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex, MutexGuard};
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Arc, Mutex};
 
-    /// Takes nothing while somebody has it locked.
-    #[derive(Clone, Default)]
-    struct Reader(Arc<Mutex<Vec<u8>>>);
-
-    impl Reader {
-        fn holds_up(&self) -> MutexGuard<'_, Vec<u8>> {
-            self.0.lock().unwrap()
-        }
+    /// Says that it was given something, and takes nothing while somebody has it locked.
+    #[derive(Clone)]
+    struct Reader {
+        given: Sender<()>,
+        taken: Arc<Mutex<Vec<u8>>>,
     }
 
     impl Write for Reader {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.holds_up().write(bytes)
+            let _ = self.given.send(());
+            self.taken.lock().unwrap().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -165,30 +164,29 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_said_in_its_place() {
-        let reader = Reader::default();
-        let notice = |count| format!("({count} left out)\n");
-        let queue = Queue::start(reader.clone(), notice).unwrap();
-        let held_up = reader.holds_up();
-        // One more than fits may be in the writer's hands.
-        let texts = TEXTS_MAX + 100;
-        for number in 0..texts {
-            queue.write(format!("{number}\n").into_bytes());
-        }
+        let (given, is_given) = channel();
+        let taken = Arc::default();
+        let reader = Reader {
+            given,
+            taken: Arc::clone(&taken),
+        };
+        let queue = Queue::start(reader, |count| format!("({count} left out)\n")).unwrap();
+        let write = |text: &str| queue.write(format!("{text}\n").into_bytes());
+        let held_up = taken.lock().unwrap();
+        write("in the writer's hands");
+        is_given.recv_timeout(testkit::LIMIT).unwrap();
+        (0..TEXTS_MAX).for_each(|_| write("in the queue"));
+        (0..100).for_each(|_| write("too much"));
 
         drop(held_up);
         queue.flush();
-        queue.write(b"and on\n".to_vec());
+        write("and on");
         queue.flush();
 
-        let text = String::from_utf8(reader.holds_up().clone()).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        let (written, rest) = lines.split_at(lines.len() - 2);
-        let numbers: Vec<String> = (0..written.len())
-            .map(|number| number.to_string())
-            .collect();
-        assert_eq!(written, numbers, "in order, and none twice");
-        assert!(written.len() >= TEXTS_MAX && written.len() < texts);
-        let left_out = texts - written.len();
-        assert_eq!(rest, [format!("({left_out} left out)").as_str(), "and on"]);
+        let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        let mut expected = vec!["in the writer's hands"];
+        expected.extend(["in the queue"; TEXTS_MAX]);
+        expected.extend(["(100 left out)", "and on"]);
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 }
