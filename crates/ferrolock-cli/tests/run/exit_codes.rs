@@ -1,6 +1,6 @@
 //! Every exit code, with the one line that goes with it.
 
-use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use crate::run::Run;
 use crate::stage::{Stage, ferrolock};
@@ -122,9 +122,14 @@ fn a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126(stage: 
 }
 
 fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
-    let script = stage.path("script");
-    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    // By another process: as long as anybody has a handle that writes to it, as a child of another test may have, it is
+    // refused for that.
+    let write = "echo '#!/no/such/interpreter' > script && chmod 755 script";
+    let written = Command::new("sh")
+        .args(["-c", write])
+        .current_dir(stage.folder())
+        .status();
+    assert!(written.unwrap().success());
 
     let ended = stage.run(&["--lease", "1h", "x", "--", "./script"]);
 
