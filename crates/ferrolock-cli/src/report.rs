@@ -5,6 +5,7 @@
 )]
 
 use std::io::{IsTerminal, stderr};
+use std::time::Duration;
 
 use ferrolock::{Holder, Remaining};
 use rustix::stdio;
@@ -20,6 +21,9 @@ mod queue;
 
 pub(crate) use line::describe;
 pub(crate) use queue::{Log, flush};
+
+/// How long a terminal may take for a status line that goes away.
+const CLEARING_MAX: Duration = Duration::from_millis(500);
 
 /// How much is said, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +128,12 @@ impl Report {
         self.style == Style::People && stderr().is_terminal()
     }
 
-    /// Takes the status line away.
+    /// Takes the status line away, and sees to it that it is gone before anything else is shown there: the command's
+    /// first words would be taken away with it. A terminal that is held is not waited for.
     pub(crate) fn clear_status(&mut self) {
         if std::mem::take(&mut self.has_status) {
             print("\r\x1b[K");
+            queue::flush_within(CLEARING_MAX);
         }
     }
 

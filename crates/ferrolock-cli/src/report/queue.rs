@@ -7,6 +7,7 @@ use std::io::{self, Write, stderr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -45,6 +46,13 @@ pub(super) fn write(text: Vec<u8>) {
 pub(crate) fn flush() {
     if let Some(Some(queue)) = QUEUE.get() {
         queue.flush();
+    }
+}
+
+/// The same, but for no longer than that.
+pub(super) fn flush_within(limit: Duration) {
+    if let Some(Some(queue)) = QUEUE.get() {
+        queue.flush_within(limit);
     }
 }
 
@@ -110,6 +118,13 @@ impl Queue {
         }
     }
 
+    /// Whether everything is written.
+    fn flush_within(&self, limit: Duration) -> bool {
+        let (done, is_done) = sync_channel(1);
+        let is_queued = self.items.try_send(Item::Flush(done)).is_ok();
+        is_queued && is_done.recv_timeout(limit).is_ok()
+    }
+
     fn notice(&self, left_out: usize) -> Item {
         Item::Text((self.notice)(left_out).into_bytes())
     }
@@ -162,8 +177,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_was_left_out_is_said_in_its_place() {
+    /// A queue, what has come out of it, and when the writer was given something.
+    fn queue() -> (Queue, Arc<Mutex<Vec<u8>>>, Receiver<()>) {
         let (given, is_given) = channel();
         let taken = Arc::default();
         let reader = Reader {
@@ -171,6 +186,12 @@ mod tests {
             taken: Arc::clone(&taken),
         };
         let queue = Queue::start(reader, |count| format!("({count} left out)\n")).unwrap();
+        (queue, taken, is_given)
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_in_its_place() {
+        let (queue, taken, is_given) = queue();
         let write = |text: &str| queue.write(format!("{text}\n").into_bytes());
         let held_up = taken.lock().unwrap();
         write("in the writer's hands");
@@ -188,5 +209,18 @@ mod tests {
         expected.extend(["in the queue"; TEXTS_MAX]);
         expected.extend(["(100 left out)", "and on"]);
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn who_cannot_wait_for_ever_knows_whether_it_is_written() {
+        let (queue, taken, _is_given) = queue();
+        let held_up = taken.lock().unwrap();
+        queue.write(b"text".to_vec());
+
+        assert!(!queue.flush_within(Duration::from_millis(1)));
+        drop(held_up);
+        assert!(queue.flush_within(testkit::LIMIT));
+
+        assert_eq!(*taken.lock().unwrap(), b"text");
     }
 }
