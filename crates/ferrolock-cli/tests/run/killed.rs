@@ -1,5 +1,6 @@
 //! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
 
+use nix::sys::ptrace;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::{LIMIT, Server, eventually};
 
@@ -19,6 +20,7 @@ stories!(
     a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly,
     helpers_that_were_killed_while_we_wait_are_replaced,
     helpers_that_were_stopped_while_we_wait_go_on,
+    a_shim_that_stands_still_for_a_while_is_waited_for,
     the_helpers_of_a_wait_end_with_it,
     a_shim_that_was_stopped_goes_on,
     whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
@@ -281,6 +283,31 @@ fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
     std::fs::write(stage.path("go"), "").unwrap();
 
     assert_eq!(holder.end().code, 0);
+    let ended = waiting.end();
+    assert_eq!(
+        (ended.code, ended.output.as_str()),
+        (0, "ran\n"),
+        "{ended:?}"
+    );
+}
+
+/// As on a machine that is short of memory: nobody has stopped it, and nobody could let it go on.
+fn a_shim_that_stands_still_for_a_while_is_waited_for(stage: &Stage) {
+    let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
+    stage.wait_for("up");
+    let waiting = stage.start(&["--json", "x", "--", "echo", "ran"]);
+    let shim = nix::unistd::Pid::from_raw(waiting.shim().as_raw_pid());
+    ptrace::seize(shim, ptrace::Options::empty()).unwrap();
+    ptrace::interrupt(shim).unwrap();
+    nix::sys::wait::waitpid(shim, None).unwrap();
+
+    std::fs::write(stage.path("go"), "").unwrap();
+    assert_eq!(holder.end().code, 0);
+    waiting.wait_for_error("\"acquired\"");
+    // Not a time that is waited for: so long it stands still.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    ptrace::detach(shim, None).unwrap();
+
     let ended = waiting.end();
     assert_eq!(
         (ended.code, ended.output.as_str()),
