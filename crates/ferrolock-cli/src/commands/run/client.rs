@@ -63,7 +63,7 @@ async fn leave_within(client: &Client, limit: Duration) {
 mod tests {
     use super::*;
     use crate::commands::run::OnLost;
-    use testkit::{Kind, LIMIT, Proxy, Server};
+    use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 
     /// The server has the question, and answers when the caller has given up. As a run has it: on one thread.
     #[tokio::test]
@@ -86,7 +86,8 @@ mod tests {
                 true => lock.try_lock_for(BRIEF).await.is_err(),
                 false => tokio::time::timeout(BRIEF, lock.try_lock()).await.is_err(),
             };
-            assert!(is_given_up && proxy.bytes_held() > 0);
+            assert!(is_given_up);
+            eventually_async(LIMIT, "a question", async || proxy.bytes_held() > 0).await;
             drop(lock);
             proxy.hold_requests(false);
 
