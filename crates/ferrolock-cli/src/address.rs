@@ -58,7 +58,7 @@ impl Address {
         self.url().starts_with("file:")
     }
 
-    /// Nobody has answered there in all that time.
+    /// The server or the store has not answered within that time.
     pub(crate) fn silent(&self, limit: Duration) -> Failure {
         let (shown, limit) = (self.shown(), humantime::format_duration(limit));
         let message = format!("unreachable: {shown} did not answer within {limit}");

@@ -41,7 +41,7 @@ pub(crate) enum Style {
 pub(crate) enum Event<'a> {
     /// We wait for the lock. `None`: the server or the store does not say who has it.
     Waiting { holders: Option<&'a [Holder]> },
-    /// Somebody else has the lock, and we give up.
+    /// Another owner has the lock, and we give up.
     Busy { holders: Option<&'a [Holder]> },
     /// A signal has ended the wait.
     Interrupted { signal: &'a str },

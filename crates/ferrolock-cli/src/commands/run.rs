@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "try", conflicts_with = "wait")]
     does_try: bool,
 
-    /// Waits at most so long, connecting included, then exits with 75, or with 69 if there is no answer at the end;
+    /// The longest time to wait, connecting included: exits with 75 then, or with 69 if there is no answer at the end;
     /// without it, as long as it takes
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,

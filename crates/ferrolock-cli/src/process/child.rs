@@ -76,7 +76,7 @@ pub(crate) async fn wait_for_end(
     end
 }
 
-/// Takes a child that has ended from the system's table: its number may be somebody else's then.
+/// Takes a child that has ended from the system's table: another process may get its number then.
 pub(crate) fn take_off(child: Pid) {
     let _ = look(child, WaitIdOptions::EXITED);
 }

@@ -12,7 +12,7 @@ use super::procfs;
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
-/// How long after a look at a group the next one comes, if its leader ended so long ago. Each look reads the system's whole
+/// How long after a look at a group the next one comes, by the time since its leader ended. Each look reads the system's whole
 /// table, and a process of another user may be waited for without end.
 pub(crate) fn pause_between_looks(since_end: Duration) -> Duration {
     (since_end / 8).clamp(LOOK_MIN, LOOK_MAX)

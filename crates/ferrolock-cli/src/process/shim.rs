@@ -23,7 +23,7 @@ use super::{SHIM, SHIM_NAME, handles, this_program};
 /// How long it has for a sign: a machine that is short of memory lets a process stand still for seconds. The lock is renewed
 /// meanwhile.
 const SIGN_MAX: Duration = Duration::from_secs(10);
-/// How often it is let go on meanwhile: somebody may have stopped it.
+/// How often it is let go on meanwhile: another process may have stopped it.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 
 /// What has become of it.

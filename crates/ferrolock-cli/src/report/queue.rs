@@ -159,7 +159,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Arc, Mutex};
 
-    /// Says that it was given something, and takes nothing while somebody has it locked.
+    /// Says that it was given something, and takes nothing while the test has it locked.
     #[derive(Clone)]
     struct Reader {
         given: Sender<()>,

@@ -72,7 +72,7 @@ fn a_user_without_an_entry_is_told_what_to_do() {
 }
 
 /// By another process: a handle of ours that writes to a program is inherited by whatever another test starts just then, and
-/// as long as anybody has one, the program cannot be executed.
+/// as long as one process has such a handle, the program cannot be executed.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).status();
     assert!(copied.unwrap().success());

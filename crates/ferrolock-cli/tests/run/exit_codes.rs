@@ -62,7 +62,7 @@ fn a_lock_that_stays_busy_is_75_after_the_wait(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
 
-    // Connecting counts: so long it takes on no machine.
+    // Connecting counts, and must be over by then.
     let ended = stage.run(&["--wait", "2s", "x", "--", "touch", "ran"]);
 
     assert_eq!(ended.code, 75);
@@ -122,8 +122,8 @@ fn a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126(stage: 
 }
 
 fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
-    // By another process: as long as anybody has a handle that writes to it, as a child of another test may have, it is
-    // refused for that.
+    // By another process: the system refuses a script to which a handle writes, and a child of another test may have
+    // inherited ours.
     let write = "echo '#!/no/such/interpreter' > script && chmod 755 script";
     let written = Command::new("sh")
         .args(["-c", write])

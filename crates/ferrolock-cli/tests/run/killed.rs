@@ -291,7 +291,7 @@ fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
     );
 }
 
-/// As on a machine that is short of memory: nobody has stopped it, and nobody could let it go on.
+/// As on a machine that is short of memory: no signal has stopped it, and none could let it go on.
 fn a_shim_that_stands_still_for_a_while_is_waited_for(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
     stage.wait_for("up");
@@ -304,7 +304,7 @@ fn a_shim_that_stands_still_for_a_while_is_waited_for(stage: &Stage) {
     std::fs::write(stage.path("go"), "").unwrap();
     assert_eq!(holder.end().code, 0);
     waiting.wait_for_error("\"acquired\"");
-    // Not a time that is waited for: so long it stands still.
+    // Not a wait for something: the time for which it stands still.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     ptrace::detach(shim, None).unwrap();
 

@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// With an error output of the caller's own, which nobody reads yet.
+    /// With an error output of the caller's own, which is not read yet.
     #[track_caller]
     pub(crate) fn start_without_reader(command: &mut Command) -> Self {
         let mut child = command
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// From now on somebody reads it.
+    /// From now on it is read.
     pub(crate) fn read_errors(&mut self, from: impl Read + Send + 'static) {
         self.errors = Stream::read(from);
     }

@@ -22,7 +22,7 @@ const LIMITS: [(&[&str], Duration); 2] = [
 /// It has ended 100 ms after the limit; a busy machine has ten times as much.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
-/// Each limit is kept, one line says where nobody answered and for how long, and no process of ours is left.
+/// Each limit is kept, one line says which address did not answer and for how long, and no process of ours is left.
 #[track_caller]
 fn is_given_up_in_time(stage: &Stage, address: &str, variables: &[(&str, &str)]) {
     for (words, limit) in LIMITS {
@@ -106,7 +106,7 @@ fn a_port_that_says_nothing_is_given_up_in_time() {
 
 /// As behind a firewall that swallows what is sent.
 #[test]
-fn an_address_at_which_nobody_answers_is_given_up_in_time() {
+fn an_address_without_an_answer_is_given_up_in_time() {
     let port = FullPort::new();
     let url = format!("redis://{}", port.address);
     let stage = Stage::on(url.clone(), None);
@@ -133,13 +133,13 @@ fn a_server_that_falls_silent_after_the_first_words_is_given_up_in_time() {
     }
 }
 
-/// The resolver asks a name server that says nothing, in a call that nobody can end.
+/// The resolver asks a name server that says nothing, in a call that cannot be ended.
 #[test]
 fn a_name_that_is_never_resolved_is_given_up_in_time() {
     let Some(names) = SilentNames::here() else {
         return;
     };
-    let stage = Stage::on("redis://nobody.invalid".to_owned(), None);
+    let stage = Stage::on("redis://db.invalid".to_owned(), None);
 
     for (words, limit) in LIMITS {
         let mut command = names.command(&stage, words);
@@ -222,7 +222,7 @@ fn writer() {
     role.hear();
 }
 
-/// What a server says to whoever comes, after a while; to all else it says nothing.
+/// What a server says to a new client, after a while; to all else it says nothing.
 fn first_words(talks_for: Duration, words: &[String]) -> Answer {
     let text = Answer::text;
     match words[0].to_ascii_uppercase().as_str() {
@@ -242,7 +242,7 @@ fn first_words(talks_for: Duration, words: &[String]) -> Answer {
     }
 }
 
-/// A port whose line of connections is full: the system leaves whoever comes without an answer.
+/// A port whose line of connections is full: the system gives a new client no answer.
 struct FullPort {
     address: SocketAddr,
     _in_line: Vec<TcpStream>,

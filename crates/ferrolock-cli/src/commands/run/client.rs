@@ -95,7 +95,7 @@ mod tests {
 
             let granted = server.commandstats().get("hset").copied();
             assert_eq!(granted, Some(2), "it was granted");
-            assert_eq!(server.keys(), [""; 0], "and is nobody's");
+            assert_eq!(server.keys(), [""; 0], "and was given back");
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(Limit::begin(false, None).left(), None);
     }
 
-    /// An answer that is there counts, however late we look: whoever was stopped meanwhile is not told otherwise.
+    /// An answer that is there counts, however late we look, as after a stop of this process.
     #[tokio::test]
     async fn an_answer_that_is_there_comes_before_the_end_of_the_limit() {
         let address = Address::Given("redis://ann:secret@host".to_owned());

@@ -6,7 +6,7 @@ use crate::clock::Moment;
 
 /// After a start that came to nothing; doubled from one to the next.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// Meanwhile nobody ends the command's children if we are killed: it must not be long.
+/// If we are killed meanwhile, no process ends the command's children: it must not be long.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The next one follows at once again: the present one has lived long enough.
 const GOOD_LIFE: Duration = Duration::from_secs(60);

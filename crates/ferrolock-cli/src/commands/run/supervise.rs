@@ -261,7 +261,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether there is somebody to be killed if we are.
+    /// Whether a command runs that has to end with us.
     fn needs_shim(&self, guard: &Guard) -> bool {
         self.end.is_none() && !self.judge.is_sentenced() && guard.is_held()
     }

@@ -59,7 +59,7 @@ async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option
             let asked = async { lock.try_lock().await.map_err(Failure::from) };
             limit.keep(address, asked).await
         }
-        // It keeps the limit itself: only it knows whether the lock was busy at the end, or nobody answered.
+        // It keeps the limit itself: only it knows whether the lock was busy at the end, or the server did not answer.
         Wait::AtMost(_) => {
             let left = limit.left().unwrap_or_default();
             Ok(lock.try_lock_for(left).await?)
@@ -85,7 +85,7 @@ async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infalli
     std::future::pending().await
 }
 
-/// `None`: nobody tells in that time.
+/// `None`: the server or the store does not tell in that time.
 async fn holders(lock: &Lock, limit: Duration) -> Option<Vec<Holder>> {
     tokio::time::timeout(limit, lock.holders()).await.ok()?.ok()
 }
