@@ -1,10 +1,11 @@
 //! Where the locks are.
 
 use std::env::{self, VarError};
+use std::time::Duration;
 
 use ferrolock::Error;
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure, UNAVAILABLE};
 use crate::store;
 
 /// The variable that is asked after `--url`.
@@ -50,6 +51,22 @@ impl Address {
     /// The address without credentials.
     pub(crate) fn shown(&self) -> String {
         without_credentials(self.url())
+    }
+
+    /// Whether it is a directory on this machine.
+    pub(crate) fn is_store(&self) -> bool {
+        self.url().starts_with("file:")
+    }
+
+    /// The server or the store has not answered within that time.
+    pub(crate) fn silent(&self, limit: Duration) -> Failure {
+        let (shown, limit) = (self.shown(), humantime::format_duration(limit));
+        let message = format!("unreachable: {shown} did not answer within {limit}");
+        let failure = Failure::new(UNAVAILABLE, message);
+        match self {
+            Self::Given(_) => failure.hint(exit::UNREACHABLE_HINT),
+            Self::Default(_) => failure.hint(store::REMEDY),
+        }
     }
 
     /// What went wrong with it, and what to do.
@@ -118,7 +135,7 @@ mod tests {
     fn a_lock_in_memory_is_refused() {
         let told = Address::choose(Some("memory:x".to_owned())).unwrap_err();
 
-        assert_eq!(told.code, crate::exit::USAGE);
+        assert_eq!(told.code, exit::USAGE);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Moment {
     }
 
     /// For what another process of ours wrote.
-    pub(crate) fn from_nanos(nanos: u64) -> Self {
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }
 }

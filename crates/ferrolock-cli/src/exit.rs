@@ -17,6 +17,9 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// As shells have it.
 pub(crate) const NOT_FOUND: u8 = 127;
 
+/// What to do about a server or a store that does not answer.
+pub(crate) const UNREACHABLE_HINT: &str = "try again later, or name another with --url";
+
 /// What shells give for a command that a signal ended.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
@@ -54,9 +57,7 @@ impl From<Error> for Failure {
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::WouldDeadlock => failure(USAGE),
             ErrorKind::Lost => failure(LOST),
-            ErrorKind::Unreachable => {
-                failure(UNAVAILABLE).hint("try again later, or name another with --url")
-            }
+            ErrorKind::Unreachable => failure(UNAVAILABLE).hint(UNREACHABLE_HINT),
             ErrorKind::Refused => {
                 failure(UNAVAILABLE).hint("check the address and the user's rights")
             }

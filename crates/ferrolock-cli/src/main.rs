@@ -11,6 +11,8 @@
 compile_error!("the command line needs process groups and signals, which only Unix has");
 
 mod address;
+#[cfg(test)]
+mod alone;
 mod cli;
 mod clock;
 mod commands;

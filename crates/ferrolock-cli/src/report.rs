@@ -5,6 +5,7 @@
 )]
 
 use std::io::{IsTerminal, stderr};
+use std::time::Duration;
 
 use ferrolock::{Holder, Remaining};
 use rustix::stdio;
@@ -21,6 +22,9 @@ mod queue;
 pub(crate) use line::describe;
 pub(crate) use queue::{Log, flush};
 
+/// How long a terminal may take for a status line that goes away.
+const CLEARING_MAX: Duration = Duration::from_millis(500);
+
 /// How much is said, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -35,10 +39,10 @@ pub(crate) enum Style {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub(crate) enum Event<'a> {
-    /// Somebody else has the lock, and we wait.
-    Waiting { holders: &'a [Holder] },
-    /// Somebody else has the lock, and we give up.
-    Busy { holders: &'a [Holder] },
+    /// We wait for the lock. `None`: the server or the store does not say who has it.
+    Waiting { holders: Option<&'a [Holder]> },
+    /// Another owner has the lock, and we give up.
+    Busy { holders: Option<&'a [Holder]> },
     /// A signal has ended the wait.
     Interrupted { signal: &'a str },
     /// The lock is ours.
@@ -73,6 +77,8 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(style: Style, name: &str) -> Self {
+        let name_of_lock = name.to_owned();
+        queue::say_omissions_so(move |count| omission(style, &name_of_lock, count));
         Self {
             style,
             name: name.to_owned(),
@@ -104,7 +110,7 @@ impl Report {
     }
 
     /// Shows who is waited for, on a line that goes away; only on a terminal.
-    pub(crate) fn show_status(&mut self, holders: &[Holder]) {
+    pub(crate) fn show_status(&mut self, holders: Option<&[Holder]>) {
         if self.shows_status() && is_in_foreground() {
             let text = line::status(&self.name, holders, line::width());
             print(&format!("\r\x1b[K{text}"));
@@ -122,20 +128,25 @@ impl Report {
         self.style == Style::People && stderr().is_terminal()
     }
 
-    /// Takes the status line away.
+    /// Takes the status line away, and sees to it that it is gone before anything else is shown there: the command's
+    /// first words would be taken away with it. A terminal that is held is not waited for.
     pub(crate) fn clear_status(&mut self) {
         if std::mem::take(&mut self.has_status) {
             print("\r\x1b[K");
+            queue::flush_within(CLEARING_MAX);
         }
     }
 
     fn tell_people(&self, event: &Event<'_>) {
         let name = &self.name;
         match event {
-            Event::Busy { holders } => complain(&format!(
-                "lock {name:?} is busy: {}; try later, or wait longer",
-                describe(holders)
-            )),
+            Event::Busy { holders } => {
+                let who = holders.map(|holders| format!(": {}", describe(holders)));
+                let who = who.unwrap_or_default();
+                complain(&format!(
+                    "lock {name:?} is busy{who}; try later, or wait longer"
+                ));
+            }
             Event::Lost { reason } => complain(&format!("lock {name:?} was lost: {reason}")),
             Event::Signalled { signal, reason } => {
                 complain(&format!(
@@ -154,8 +165,8 @@ impl Report {
 
     fn tell_program(&self, event: &Event<'_>) {
         let (kind, fields) = match event {
-            Event::Waiting { holders } => ("waiting", json!({ "holders": values(holders) })),
-            Event::Busy { holders } => ("busy", json!({ "holders": values(holders) })),
+            Event::Waiting { holders } => ("waiting", json!({ "holders": holders.map(values) })),
+            Event::Busy { holders } => ("busy", json!({ "holders": holders.map(values) })),
             Event::Interrupted { signal } => ("interrupted", json!({ "signal": signal })),
             Event::Acquired { owner, address } => {
                 ("acquired", json!({ "owner": owner, "address": address }))
@@ -175,15 +186,28 @@ impl Report {
     }
 
     fn print_json(&self, kind: &str, fields: Value) {
-        let mut object = Map::new();
-        object.insert("event".into(), kind.into());
-        object.insert("name".into(), self.name.as_str().into());
-        object.insert("time".into(), clock::time_of_day().as_secs_f64().into());
-        if let Value::Object(fields) = fields {
-            object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
-        }
-        print(&format!("{}\n", Value::Object(object)));
+        print(&json_line(&self.name, kind, fields));
     }
+}
+
+/// So many lines were left out here.
+fn omission(style: Style, name: &str, count: usize) -> String {
+    let message = format!("{count} lines were left out: the error output was not read");
+    match style {
+        Style::Json => json_line(name, "warning", json!({ "message": message })),
+        Style::People | Style::Quiet => line_for_people(&message),
+    }
+}
+
+fn json_line(name: &str, kind: &str, fields: Value) -> String {
+    let mut object = Map::new();
+    object.insert("event".into(), kind.into());
+    object.insert("name".into(), name.into());
+    object.insert("time".into(), clock::time_of_day().as_secs_f64().into());
+    if let Value::Object(fields) = fields {
+        object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    format!("{}\n", Value::Object(object))
 }
 
 /// Whether the terminal shows us, and not what somebody else does meanwhile.
@@ -194,11 +218,12 @@ fn is_in_foreground() -> bool {
 
 /// One line of ours, for people.
 pub(crate) fn complain(message: &str) {
+    print(&line_for_people(message));
+}
+
+fn line_for_people(message: &str) -> String {
     // Line breaks would make several of one.
-    print(&format!(
-        "ferrolock: {}\n",
-        message.replace(['\n', '\r'], " ")
-    ));
+    format!("ferrolock: {}\n", message.replace(['\n', '\r'], " "))
 }
 
 /// In one write, so that lines of several processes do not mix.
@@ -223,4 +248,23 @@ fn value(holder: &Holder) -> Value {
         "held_seconds": holder.held_for.map(|time| time.as_secs_f64()),
         "lease_left_seconds": left,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_told_as_the_rest_is() {
+        let for_people = omission(Style::Quiet, "x", 3);
+        let for_programs = omission(Style::Json, "x", 3);
+
+        assert!(for_people.starts_with("ferrolock: 3 lines were left out"));
+        let event: Value = serde_json::from_str(&for_programs).unwrap();
+        assert_eq!(
+            (&event["event"], &event["name"]),
+            (&json!("warning"), &json!("x"))
+        );
+        assert!(for_people.ends_with('\n') && for_programs.ends_with('\n'));
+    }
 }

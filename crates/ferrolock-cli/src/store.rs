@@ -14,7 +14,8 @@ use nix::unistd::{Uid, User};
 use crate::exit::{Failure, UNAVAILABLE};
 
 const BELOW_HOME: [&str; 2] = [".local/state", "ferrolock"];
-const REMEDY: &str = "say where the locks shall be with --url file:PATH";
+/// What to do about it.
+pub(crate) const REMEDY: &str = "say where the locks shall be with --url file:PATH";
 
 /// The address of the current user's store; the folders above it are made if need be.
 pub(crate) fn default_address() -> Result<String, Failure> {

@@ -1,7 +1,11 @@
 //! `ferrolock run`: takes the lock, runs the command, releases.
 
+mod client;
 mod helpers;
 mod judge;
+mod limit;
+mod nesting;
+mod successors;
 mod supervise;
 mod terms;
 mod waiting;
@@ -17,9 +21,10 @@ use clap::{Args, ValueEnum};
 use ferrolock::{Client, Guard, HoldState, Lock, LockName};
 
 use self::helpers::Helpers;
+use self::limit::Limit;
 use self::supervise::{Start, Supervisor, Verdict};
 use self::terms::Terms;
-use self::waiting::{Obtained, Wait};
+use self::waiting::Obtained;
 use crate::address::Address;
 use crate::exit::{self, Failure};
 use crate::process::child::End;
@@ -47,11 +52,12 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     url: Option<String>,
 
-    /// Does not wait for a lock that is busy: exits with 75
+    /// Does not wait for a lock that is busy: exits with 75, or with 69 if there is no answer within 3s
     #[arg(long = "try", conflicts_with = "wait")]
     does_try: bool,
 
-    /// Waits at most so long for a lock that is busy, then exits with 75; without it, as long as it takes
+    /// The longest time to wait, connecting included: exits with 75 then, or with 69 if there is no answer at the end;
+    /// without it, as long as it takes
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
@@ -117,6 +123,12 @@ When the lock was removed or taken over, it gets TERM at once and KILL after the
 a second process of ours, lease-shim, kills the group at once; if ferrolock is stopped, at the deadline, but not with \
 --on-lost warn. Both the command's process and lease-shim are there before the lock is, and wait with ferrolock.
 
+--wait and --try are limits for all that comes before the command: connecting, and every question to the server or the \
+store. At the end of the limit a lock that is busy is 75, and no answer is 69, also if the lock was busy before. If the \
+server was asked for the lock and has not answered, ferrolock stays up to 350ms longer, to give back what is granted \
+late. --wait 0s is --try. Without either, connecting has 5s, and the lock is waited for until the server has not \
+answered for 30s.
+
 The lock is released when the command ends: what it leaves running in the background has no lock. What leaves the \
 group, as daemons do, is not followed.
 
@@ -132,9 +144,9 @@ Environment of the command:
 Exit code:
   the command's own, or 128+N if signal N ended it; else
   64   the arguments do not make sense, or the command would wait for itself
-  69   the server or the store cannot be reached, or says no
+  69   the server or the store cannot be reached, does not answer in time, or says no
   71   the system refuses a process of ours
-  75   the lock is busy (with --try), or was all the time (with --wait); see --conflict-exit-code
+  75   the lock is busy (with --try), or was to the end (with --wait); see --conflict-exit-code
   76   the lock was lost while the command ran, or --max-hold was over
   126  the command cannot be executed
   127  the command was not found
@@ -168,7 +180,10 @@ pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
             .enable_all()
             .build()
             .map_err(|why| system("cannot start", &why))?;
-        runtime.block_on(plan.carry_out(&mut report))
+        let outcome = runtime.block_on(plan.carry_out(&mut report));
+        // Not dropped: it would wait for a thread that hangs in the system's resolver, which may take a minute.
+        runtime.shutdown_background();
+        outcome
     });
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -188,7 +203,7 @@ struct Plan {
     /// What was open before we opened anything: the command's.
     inherited: Vec<RawFd>,
     address: Address,
-    wait: Wait,
+    limit: Limit,
     terms: Terms,
     hold_after: Option<Duration>,
     conflict_exit_code: u8,
@@ -197,6 +212,7 @@ struct Plan {
 
 impl Plan {
     fn make(args: RunArgs) -> Result<Self, Failure> {
+        let limit = Limit::begin(args.does_try, args.wait);
         let Some(word) = args.command.first() else {
             return Err(Failure::usage("no command is given; write it after --"));
         };
@@ -210,17 +226,13 @@ impl Plan {
             ("--lease", Some(args.lease)),
             ("--max-hold", args.max_hold),
             ("--hold-after", args.hold_after),
+            ("--wait", args.wait),
         ];
         for (option, time) in times {
             terms::check_max(option, time)?;
         }
         let terms = Terms::new(args.lease, args.grace, args.max_hold, args.on_lost)?;
         let program = program::find(word, std::env::var_os("PATH"))?;
-        let wait = match (args.does_try, args.wait) {
-            (true, _) => Wait::Not,
-            (false, Some(limit)) => Wait::AtMost(limit),
-            (false, None) => Wait::Forever,
-        };
         Ok(Self {
             label: args.label.unwrap_or_else(|| label_of(&program)),
             name: args.name,
@@ -228,7 +240,7 @@ impl Plan {
             words: args.command,
             inherited: handles::open_now(),
             address: Address::choose(args.url)?,
-            wait,
+            limit,
             terms,
             hold_after: args.hold_after.filter(|time| !time.is_zero()),
             conflict_exit_code: args.conflict_exit_code,
@@ -238,13 +250,15 @@ impl Plan {
     async fn carry_out(self, report: &mut Report) -> Result<u8, Failure> {
         let mut interrupts =
             Signals::ending().map_err(|why| system("cannot hear signals", &why))?;
-        let mut helpers = Helpers::none();
+        let (mut helpers, mut connected) = (Helpers::none(), None);
         let obtaining = async {
-            let client = self.connect().await?;
-            let lock = self.lock(&client);
-            refuse_nesting(&lock).await?;
-            let obtained = waiting::obtain(&lock, self.wait, report).await?;
-            Ok((client, obtained))
+            let client: &Client =
+                connected.insert(client::connect(&self.address, &self.terms, &self.limit).await?);
+            let lock = self.lock(client);
+            let nesting = nesting::refuse(&lock);
+            self.limit.keep(&self.address, nesting).await?;
+            let obtained = waiting::obtain(&lock, &self.limit, &self.address, report).await?;
+            Ok((client.clone(), obtained))
         };
         let starting = async {
             helpers = Helpers::start(&self).map_err(|why| supervise::refusal(&why))?;
@@ -259,14 +273,20 @@ impl Plan {
         };
         let code = match obtained {
             Ok(Ok((client, Obtained::Granted(guard)))) => {
-                return self.run(&client, guard, helpers, interrupts, report).await;
+                self.run(&client, guard, helpers, interrupts, report).await
             }
             Ok(Ok((_, Obtained::Busy(holders)))) => {
-                report.tell(&Event::Busy { holders: &holders });
+                helpers.end().await;
+                let holders = holders.as_deref();
+                report.tell(&Event::Busy { holders });
                 Ok(self.conflict_exit_code)
             }
-            Ok(Err(failure)) => Err(failure),
+            Ok(Err(failure)) => {
+                helpers.end().await;
+                Err(failure)
+            }
             Err(signal) => {
+                helpers.end().await;
                 let signal = signal.as_raw();
                 report.tell(&Event::Interrupted {
                     signal: &signals::name(signal),
@@ -274,19 +294,10 @@ impl Plan {
                 Ok(exit::by_signal(signal))
             }
         };
-        helpers.end().await;
+        if let Some(client) = connected {
+            client::leave(&client).await;
+        }
         code
-    }
-
-    async fn connect(&self) -> Result<Client, Failure> {
-        tracing::info!(address = %self.address.shown(), "connecting");
-        let client = Client::builder()
-            .url(self.address.url())
-            .watchdog_lease(self.terms.lease)
-            .safety_margin(self.terms.margin)
-            .connect()
-            .await;
-        client.map_err(|error| self.address.explain(error))
     }
 
     fn lock(&self, client: &Client) -> Lock {
@@ -314,7 +325,10 @@ impl Plan {
         tracing::info!(%owner, "acquired");
         let environment = [
             ("FERROLOCK_NAME", self.name.clone()),
-            ("FERROLOCK_OWNERS", [outer_owners(), owner.clone()].concat()),
+            (
+                "FERROLOCK_OWNERS",
+                [nesting::outer_owners(), owner.clone()].concat(),
+            ),
             ("FERROLOCK_OWNER", owner),
             ("FERROLOCK_ADDRESS", address),
         ];
@@ -412,33 +426,6 @@ impl Plan {
         }
         Ok(end.exit_code())
     }
-}
-
-/// A command that waits for what it is run under would wait for ever.
-async fn refuse_nesting(lock: &Lock) -> Result<(), Failure> {
-    let innermost = std::env::var("FERROLOCK_OWNER").unwrap_or_default();
-    let outer = outer_owners();
-    let mut around = outer.split_whitespace().chain([innermost.as_str()]);
-    if outer.is_empty() && innermost.is_empty() {
-        return Ok(());
-    }
-    let holders = lock.holders().await.map_err(Failure::from)?;
-    if !around.any(|owner| holders.iter().any(|holder| holder.owner.as_str() == owner)) {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "lock {:?} is held by a ferrolock that runs this command: it would wait for itself; use another name inside",
-        lock.name()
-    )))
-}
-
-/// The owners of all runs around us, each with a space behind it.
-fn outer_owners() -> String {
-    let outer = std::env::var("FERROLOCK_OWNERS").unwrap_or_default();
-    outer
-        .split_whitespace()
-        .map(|owner| format!("{owner} "))
-        .collect()
 }
 
 fn reason_of(error: &ferrolock::Error) -> String {

@@ -72,8 +72,13 @@ pub(crate) async fn wait_for_end(
     };
     let _ = tokio::time::timeout(END_MAX, looks).await;
     let end = end_of(child);
-    let _ = look(child, WaitIdOptions::EXITED);
+    take_off(child);
     end
+}
+
+/// Takes a child that has ended from the system's table: another process may get its number then.
+pub(crate) fn take_off(child: Pid) {
+    let _ = look(child, WaitIdOptions::EXITED);
 }
 
 fn look(child: Pid, change: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {

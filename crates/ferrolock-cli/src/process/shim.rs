@@ -20,8 +20,11 @@ use super::orders::Order;
 use super::watch::HAS_KILLED;
 use super::{SHIM, SHIM_NAME, handles, this_program};
 
-/// How long it has for a sign; somebody may have stopped it.
-const SIGN_MAX: Duration = Duration::from_secs(1);
+/// How long it has for a sign: a machine that is short of memory lets a process stand still for seconds. The lock is renewed
+/// meanwhile.
+const SIGN_MAX: Duration = Duration::from_secs(10);
+/// How often it is let go on meanwhile: another process may have stopped it.
+const WAKE_EVERY: Duration = Duration::from_millis(250);
 
 /// What has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,11 +86,20 @@ impl Shim {
         self.heard().await
     }
 
-    /// Waits for its next sign.
+    /// Waits for its next sign, and lets it go on.
     async fn heard(&self) -> io::Result<()> {
-        tokio::time::timeout(SIGN_MAX, self.sign()).await?
+        let waking = async {
+            loop {
+                match tokio::time::timeout(WAKE_EVERY, self.sign()).await {
+                    Ok(sign) => return sign,
+                    Err(_) => self.wake(),
+                };
+            }
+        };
+        tokio::time::timeout(SIGN_MAX, waking).await?
     }
 
+    /// Cancel safe.
     async fn sign(&self) -> io::Result<()> {
         loop {
             self.ready.readable().await?;
@@ -122,6 +134,11 @@ impl Shim {
     /// What has become of it until now.
     pub(crate) fn fate(&self) -> Fate {
         fate(&child::end_of(self.pid))
+    }
+
+    /// Nothing more is wanted of one that has ended.
+    pub(crate) fn bury(self) {
+        child::take_off(self.pid);
     }
 
     /// Lets one go on that somebody has stopped. True: it was.

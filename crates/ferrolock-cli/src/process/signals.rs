@@ -134,32 +134,48 @@ fn ignored() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alone::alone;
+
+    /// Signals are the whole process's: another test would hear those that are raised here, and raise its own.
+    fn alone_with_signals(test: &str, story: impl Future<Output = ()>) {
+        alone(&format!("process::signals::tests::{test}"), || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(story);
+        });
+    }
 
     /// A signal between the end of the wait and the start of the command was nobody's.
-    #[tokio::test]
-    async fn what_comes_before_the_command_is_passed_on_to_it() {
-        let signals = Signals::ending().unwrap();
-        let mut other = Signals::ending().unwrap();
-        nix::sys::signal::raise(NixSignal::SIGHUP).unwrap();
-        assert_eq!(other.next().await, Signal::HUP);
+    #[test]
+    fn what_comes_before_the_command_is_passed_on_to_it() {
+        alone_with_signals("what_comes_before_the_command_is_passed_on_to_it", async {
+            let signals = Signals::ending().unwrap();
+            let mut other = Signals::ending().unwrap();
+            nix::sys::signal::raise(NixSignal::SIGHUP).unwrap();
+            assert_eq!(other.next().await, Signal::HUP);
 
-        let mut signals = signals.and_forwarded().unwrap();
+            let mut signals = signals.and_forwarded().unwrap();
 
-        assert_eq!(signals.next().await, Signal::HUP);
+            assert_eq!(signals.next().await, Signal::HUP);
+        });
     }
 
     /// As after `fg` and Ctrl-Z at once. The other way round the stop would be undone.
-    #[tokio::test]
-    async fn going_on_comes_before_the_next_stop() {
-        let mut signals = Signals::ending().unwrap().and_forwarded().unwrap();
-        for signal in [NixSignal::SIGCONT, NixSignal::SIGTSTP] {
-            nix::sys::signal::raise(signal).unwrap();
-        }
-        // Both have come through the runtime's pipe then.
-        tokio::task::yield_now().await;
+    #[test]
+    fn going_on_comes_before_the_next_stop() {
+        alone_with_signals("going_on_comes_before_the_next_stop", async {
+            let mut signals = Signals::ending().unwrap().and_forwarded().unwrap();
+            // Heard last, by ears of its own: what was raised before it has come through the runtime's pipe then.
+            let mut last = unix::signal(SignalKind::child()).unwrap();
+            for signal in [NixSignal::SIGCONT, NixSignal::SIGTSTP, NixSignal::SIGCHLD] {
+                nix::sys::signal::raise(signal).unwrap();
+            }
+            last.recv().await;
 
-        assert_eq!(signals.next().await, Signal::CONT);
-        assert_eq!(signals.next().await, Signal::TSTP);
+            assert_eq!(signals.next().await, Signal::CONT);
+            assert_eq!(signals.next().await, Signal::TSTP);
+        });
     }
 
     #[test]

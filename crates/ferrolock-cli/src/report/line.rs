@@ -18,8 +18,10 @@ pub(super) fn width() -> usize {
 }
 
 /// The status while waiting, cut so that it stays one line.
-pub(super) fn status(name: &str, holders: &[Holder], width: usize) -> String {
-    let text = format!("waiting for {name:?}: {}", describe(holders));
+pub(super) fn status(name: &str, holders: Option<&[Holder]>, width: usize) -> String {
+    let who = holders.map(describe);
+    let who = who.unwrap_or_else(|| "no answer about its holder".to_owned());
+    let text = format!("waiting for {name:?}: {who}");
     if text.chars().count() < width {
         return text;
     }
@@ -86,10 +88,11 @@ mod tests {
 
     #[test]
     fn a_status_is_cut_to_one_line() {
-        let text = status("nightly", &[], 20);
+        let text = status("nightly", Some(&[]), 20);
 
         assert_eq!(text, "waiting for \"night…");
-        assert!(status("nightly", &[], 80).ends_with("hands"));
+        assert!(status("nightly", Some(&[]), 80).ends_with("hands"));
+        assert!(status("nightly", None, 80).ends_with("no answer about its holder"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What is to be said, on its way to the error output.
 //!
 //! The error output may be a pipe that nobody reads, or a terminal that is held. Who keeps deadlines must not wait for
-//! it, so a thread of its own writes, and what does not fit its queue is left out.
+//! it, so a thread of its own writes. What does not fit its queue is left out, and how much that was is said in its place.
 
 use std::io::{self, Write, stderr};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -14,6 +16,9 @@ use crate::process::signals;
 /// Many times what a run has to say; only logs can be more.
 const TEXTS_MAX: usize = 1024;
 
+/// Says that so many texts were left out.
+type Notice = Box<dyn Fn(usize) -> String + Send + Sync>;
+
 enum Item {
     Text(Vec<u8>),
     /// Answered when all that came before is written.
@@ -21,25 +26,33 @@ enum Item {
 }
 
 /// Begun with the first text: most runs have nothing to say. `None`: the system has no thread for it.
-static QUEUE: OnceLock<Option<SyncSender<Item>>> = OnceLock::new();
+static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
+static NOTICE: OnceLock<Notice> = OnceLock::new();
+
+/// How it is said that texts were left out; the first word counts.
+pub(super) fn say_omissions_so(notice: impl Fn(usize) -> String + Send + Sync + 'static) {
+    let _ = NOTICE.set(Box::new(notice));
+}
 
 /// Says it in one write, without waiting for whoever reads.
 pub(super) fn write(text: Vec<u8>) {
-    match QUEUE.get_or_init(start) {
-        Some(queue) => {
-            let _ = queue.try_send(Item::Text(text));
-        }
-        None => print(&text),
+    match QUEUE.get_or_init(|| Queue::start(stderr(), notice)) {
+        Some(queue) => queue.write(text),
+        None => print(&mut stderr(), &text),
     }
 }
 
 /// Waits until everything is written: for the end of the process, when nothing else is left to do.
 pub(crate) fn flush() {
     if let Some(Some(queue)) = QUEUE.get() {
-        let (done, is_done) = sync_channel(1);
-        if queue.send(Item::Flush(done)).is_ok() {
-            let _ = is_done.recv();
-        }
+        queue.flush();
+    }
+}
+
+/// The same, but for no longer than that.
+pub(super) fn flush_within(limit: Duration) {
+    if let Some(Some(queue)) = QUEUE.get() {
+        queue.flush_within(limit);
     }
 }
 
@@ -66,19 +79,68 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-fn start() -> Option<SyncSender<Item>> {
-    let (queue, items) = sync_channel(TEXTS_MAX);
-    let writer = std::thread::Builder::new().name("report".into());
-    writer.spawn(move || work(&items)).ok()?;
-    Some(queue)
+struct Queue {
+    items: SyncSender<Item>,
+    notice: fn(usize) -> String,
+    /// Texts that found no room, behind the last that did.
+    left_out: AtomicUsize,
 }
 
-fn work(items: &Receiver<Item>) {
+impl Queue {
+    fn start(mut into: impl Write + Send + 'static, notice: fn(usize) -> String) -> Option<Self> {
+        let (items, queued) = sync_channel(TEXTS_MAX);
+        let writer = std::thread::Builder::new().name("report".into());
+        writer.spawn(move || work(&queued, &mut into)).ok()?;
+        Some(Self {
+            items,
+            notice,
+            left_out: AtomicUsize::new(0),
+        })
+    }
+
+    fn write(&self, text: Vec<u8>) {
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        let is_told = left_out == 0 || self.items.try_send(self.notice(left_out)).is_ok();
+        let again = if is_told { 0 } else { left_out };
+        if !is_told || self.items.try_send(Item::Text(text)).is_err() {
+            self.left_out.fetch_add(again + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self) {
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            let _ = self.items.send(self.notice(left_out));
+        }
+        let (done, is_done) = sync_channel(1);
+        if self.items.send(Item::Flush(done)).is_ok() {
+            let _ = is_done.recv();
+        }
+    }
+
+    /// Whether everything is written.
+    fn flush_within(&self, limit: Duration) -> bool {
+        let (done, is_done) = sync_channel(1);
+        let is_queued = self.items.try_send(Item::Flush(done)).is_ok();
+        is_queued && is_done.recv_timeout(limit).is_ok()
+    }
+
+    fn notice(&self, left_out: usize) -> Item {
+        Item::Text((self.notice)(left_out).into_bytes())
+    }
+}
+
+fn notice(left_out: usize) -> String {
+    let text = NOTICE.get().map(|notice| notice(left_out));
+    text.unwrap_or_default()
+}
+
+fn work(items: &Receiver<Item>, into: &mut impl Write) {
     // In the background of a terminal that wants silence it would stop us all.
     signals::block_terminal_output_stops();
     for item in items {
         match item {
-            Item::Text(text) => print(&text),
+            Item::Text(text) => print(into, &text),
             Item::Flush(done) => {
                 let _ = done.send(());
             }
@@ -87,6 +149,78 @@ fn work(items: &Receiver<Item>) {
 }
 
 /// Nobody to tell is no reason to stop.
-fn print(text: &[u8]) {
-    let _ = stderr().write_all(text);
+fn print(into: &mut impl Write, text: &[u8]) {
+    let _ = into.write_all(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Arc, Mutex};
+
+    /// Says that it was given something, and takes nothing while the test has it locked.
+    #[derive(Clone)]
+    struct Reader {
+        given: Sender<()>,
+        taken: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Reader {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.given.send(());
+            self.taken.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A queue, what has come out of it, and when the writer was given something.
+    fn queue() -> (Queue, Arc<Mutex<Vec<u8>>>, Receiver<()>) {
+        let (given, is_given) = channel();
+        let taken = Arc::default();
+        let reader = Reader {
+            given,
+            taken: Arc::clone(&taken),
+        };
+        let queue = Queue::start(reader, |count| format!("({count} left out)\n")).unwrap();
+        (queue, taken, is_given)
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_in_its_place() {
+        let (queue, taken, is_given) = queue();
+        let write = |text: &str| queue.write(format!("{text}\n").into_bytes());
+        let held_up = taken.lock().unwrap();
+        write("in the writer's hands");
+        is_given.recv_timeout(testkit::LIMIT).unwrap();
+        (0..TEXTS_MAX).for_each(|_| write("in the queue"));
+        (0..100).for_each(|_| write("too much"));
+
+        drop(held_up);
+        queue.flush();
+        write("and on");
+        queue.flush();
+
+        let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        let mut expected = vec!["in the writer's hands"];
+        expected.extend(["in the queue"; TEXTS_MAX]);
+        expected.extend(["(100 left out)", "and on"]);
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn who_cannot_wait_for_ever_knows_whether_it_is_written() {
+        let (queue, taken, _is_given) = queue();
+        let held_up = taken.lock().unwrap();
+        queue.write(b"text".to_vec());
+
+        assert!(!queue.flush_within(Duration::from_millis(1)));
+        drop(held_up);
+        assert!(queue.flush_within(testkit::LIMIT));
+
+        assert_eq!(*taken.lock().unwrap(), b"text");
+    }
 }

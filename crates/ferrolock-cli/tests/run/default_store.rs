@@ -1,5 +1,6 @@
 //! The store that is used when nobody says where the locks are.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::run::{Ended, Run};
@@ -55,7 +56,7 @@ fn a_user_without_an_entry_is_told_what_to_do() {
     // Others cannot reach the program where it was built.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("ferrolock");
-    std::fs::copy(env!("CARGO_BIN_EXE_ferrolock"), &program).unwrap();
+    copy(env!("CARGO_BIN_EXE_ferrolock").as_ref(), &program);
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let mut command = Command::new(&program);
@@ -68,4 +69,11 @@ fn a_user_without_an_entry_is_told_what_to_do() {
 
     assert_eq!(ended.code, 69);
     assert!(ended.error_line().contains("--url file:PATH"), "{ended:?}");
+}
+
+/// By another process: a handle of ours that writes to a program is inherited by whatever another test starts just then, and
+/// as long as one process has such a handle, the program cannot be executed.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.unwrap().success());
 }

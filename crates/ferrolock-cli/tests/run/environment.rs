@@ -5,6 +5,8 @@ use std::process::Stdio;
 
 use testkit::{Kind, Server};
 
+use crate::alone::alone;
+use crate::run::Run;
 use crate::stage::Stage;
 
 stories!(
@@ -37,19 +39,16 @@ fn the_commands_streams_folder_and_arguments_are_its_own(stage: &Stage) {
         "a b",
         "--",
     ]);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let (input, mut given) = std::io::pipe().unwrap();
+    let run = Run::start(command.stdin(input));
 
-    child.stdin.take().unwrap().write_all(b"given\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+    given.write_all(b"given\n").unwrap();
+    drop(given);
+    let ended = run.end();
 
     let folder = stage.folder().canonicalize().unwrap();
     let expected = format!("given\nzero|--try||a b|--|{}\n", folder.display());
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "oops\n");
+    assert_eq!((ended.output, ended.errors.as_str()), (expected, "oops\n"));
 }
 
 fn the_command_leads_a_group_of_its_own_in_our_session(stage: &Stage) {
@@ -86,26 +85,32 @@ fn a_handle_that_is_passed_on_reaches_the_command() {
         .env("FERROLOCK_URL", stage.url())
         .current_dir(stage.folder());
 
-    let ended = crate::run::Run::start(&mut command).end();
+    let ended = Run::start(&mut command).end();
 
     assert_eq!(ended.output, "passed on\n", "{ended:?}");
 }
 
-/// What the tests' own parents left open is inherited with and without us.
+/// What the tests' own parents left open is inherited with and without us. Other tests open stores, and what they leave open
+/// in their process is inherited too.
 #[test]
 fn the_command_inherits_no_handle_of_ours() {
-    let stage = Stage::file();
-    let script = "ls /proc/$$/fd";
+    alone(
+        "environment::the_command_inherits_no_handle_of_ours",
+        || {
+            let stage = Stage::file();
+            let script = "ls /proc/$$/fd";
 
-    let ended = stage.run(&["x", "--", "sh", "-c", script]);
+            let ended = stage.run(&["x", "--", "sh", "-c", script]);
 
-    let mut plain = std::process::Command::new("sh");
-    let plain = plain
-        .args(["-c", script])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
+            let mut plain = std::process::Command::new("sh");
+            let plain = plain
+                .args(["-c", script])
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
+        },
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every exit code, with the one line that goes with it.
 
-use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use crate::run::Run;
 use crate::stage::{Stage, ferrolock};
@@ -10,6 +10,7 @@ stories!(
     a_command_that_a_signal_ended_gives_128_and_the_signal,
     a_busy_lock_is_75_without_waiting,
     a_lock_that_stays_busy_is_75_after_the_wait,
+    a_wait_of_no_time_is_a_try,
     the_code_for_a_busy_lock_can_be_chosen,
     a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126,
     a_command_that_the_system_refuses_leaves_the_lock_free,
@@ -61,10 +62,22 @@ fn a_lock_that_stays_busy_is_75_after_the_wait(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
 
-    let ended = stage.run(&["--wait", "200ms", "x", "--", "touch", "ran"]);
+    // Connecting counts, and must be over by then.
+    let ended = stage.run(&["--wait", "2s", "x", "--", "touch", "ran"]);
 
     assert_eq!(ended.code, 75);
     assert!(ended.error_line().contains("is busy"));
+    assert!(!stage.path("ran").exists());
+}
+
+fn a_wait_of_no_time_is_a_try(stage: &Stage) {
+    let _holder = stage.script("x", "echo up > up; sleep 1000");
+    stage.wait_for("up");
+
+    let busy = stage.run(&["--wait", "0s", "x", "--", "touch", "ran"]);
+    let free = stage.run(&["--wait", "0s", "y", "--", "true"]);
+
+    assert_eq!((busy.code, free.code), (75, 0), "{busy:?} {free:?}");
     assert!(!stage.path("ran").exists());
 }
 
@@ -78,7 +91,7 @@ fn the_code_for_a_busy_lock_can_be_chosen(stage: &Stage) {
     }
     let words = [
         "--wait",
-        "100ms",
+        "2s",
         "--conflict-exit-code",
         "9",
         "x",
@@ -109,9 +122,14 @@ fn a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126(stage: 
 }
 
 fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
-    let script = stage.path("script");
-    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    // By another process: the system refuses a script to which a handle writes, and a child of another test may have
+    // inherited ours.
+    let write = "echo '#!/no/such/interpreter' > script && chmod 755 script";
+    let written = Command::new("sh")
+        .args(["-c", write])
+        .current_dir(stage.folder())
+        .status();
+    assert!(written.unwrap().success());
 
     let ended = stage.run(&["--lease", "1h", "x", "--", "./script"]);
 
@@ -135,7 +153,8 @@ fn a_command_with_more_words_than_the_system_takes_is_126(stage: &Stage) {
         let started = command(length).stderr(std::process::Stdio::null()).spawn();
         match started {
             Ok(mut child) => {
-                child.wait().unwrap();
+                let has_ended = || child.try_wait().unwrap().is_some();
+                testkit::eventually(testkit::LIMIT, "its end", has_ended);
                 fits = length;
             }
             Err(_) => too_long = length,
@@ -150,9 +169,10 @@ fn a_command_with_more_words_than_the_system_takes_is_126(stage: &Stage) {
 }
 
 fn what_makes_no_sense_is_64(stage: &Stage) {
-    let cases: [&[&str]; 16] = [
+    let cases: [&[&str]; 17] = [
         &["--lease", "11years", "x", "--", "true"],
         &["--max-hold", "11years", "x", "--", "true"],
+        &["--wait", "11years", "x", "--", "true"],
         &["x", "echo", "hi"],
         &["--hold-after", "11years", "x", "--", "true"],
         &["x"],

@@ -1,9 +1,10 @@
 //! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
 
+use nix::sys::ptrace;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use testkit::{LIMIT, eventually};
+use testkit::{LIMIT, Server, eventually};
 
-use crate::losing::last_expiry;
+use crate::losing::end_of_last_lease;
 use crate::run::{
     Run, assert_gone_soon, is_alive, is_mentioned, is_stopped, living_in_group, wait_until_gone,
 };
@@ -16,8 +17,10 @@ stories!(
     a_stopped_ferrolock_does_not_keep_its_command,
     a_command_that_the_shim_has_killed_has_lost_its_lock,
     a_shim_that_was_killed_is_replaced,
+    a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly,
     helpers_that_were_killed_while_we_wait_are_replaced,
     helpers_that_were_stopped_while_we_wait_go_on,
+    a_shim_that_stands_still_for_a_while_is_waited_for,
     the_helpers_of_a_wait_end_with_it,
     a_shim_that_was_stopped_goes_on,
     whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
@@ -50,15 +53,18 @@ fn kill_9_leaves_neither_child_nor_grandchild(stage: &Stage) {
 }
 
 fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
-    // In a folder the next one is served when both are dead; on a server a lease must end first.
-    let lease = if stage.server().is_some() { "1s" } else { "1h" };
-    let run = stage.start(&["--lease", lease, "x", "--", "sh", "-c", FAMILY]);
+    let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(stage);
     let next = stage.start(&["--json", "x", "--", "echo", "next"]);
     next.wait_for_error("\"waiting\"");
 
     run.kill();
 
+    // In a folder the next one is served when both are dead; on a server the lease must end first, as one of a second
+    // would. (A holder with such a lease may lose it while this machine is busy.)
+    if let Some(server) = stage.server() {
+        server.command(&["PEXPIRE", "x", "1000"]);
+    }
     let ended = next.end();
     assert_eq!(ended.output, "next\n");
     let left = living_in_group(group);
@@ -129,13 +135,12 @@ fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
 
 fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
     let script = format!("(while :; do date +%s%N >> pulse; sleep 0.01; done) & {FAMILY}");
+    let heard = stage.server().map(Server::monitor);
     let run = stage.start(&["--lease", "3s", "x", "--", "sh", "-c", &script]);
     let group = leader(stage);
     stage.wait_for("pulse");
 
     run.signal(Signal::STOP);
-    // No renewal moves it any more. A store cannot be asked: we may have stopped its writer.
-    let lease_ends = stage.server().map(last_expiry);
 
     wait_until_gone(group);
     assert!(is_stopped(run.pid().as_raw_pid()));
@@ -147,7 +152,9 @@ fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
         .unwrap()
         .parse()
         .unwrap();
-    if let Some(end) = lease_ends {
+    // A store cannot be asked: we may have stopped its writer.
+    if let (Some(server), Some(heard)) = (stage.server(), &heard) {
+        let end = end_of_last_lease(server, heard);
         assert!(last_sign < end, "{last_sign} {end}");
     }
     run.signal(Signal::CONT);
@@ -177,7 +184,8 @@ fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
     }
 
     for (name, run) in runs {
-        let is_between = run.errors().contains("\"acquired\"") && stage.read(&name).is_empty();
+        // One that has become the command, or is about to, may not have come to its first word yet.
+        let is_between = run.errors().contains("\"acquired\"") && run.waits_at_gate();
         run.signal(Signal::CONT);
         let ended = run.end();
         if is_between {
@@ -216,6 +224,33 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
     wait_until_gone(group);
 }
 
+/// As when the system ends each of them for want of memory. Nothing but the deaths makes `ferrolock` look: its next regular
+/// look is far away.
+fn a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly(stage: &Stage) {
+    const PAUSES: u32 = 50 + 100 + 200 + 400;
+    let run = stage.start(&["--json", "--lease", "10m", "x", "--", "sh", "-c", FAMILY]);
+    let group = leader(stage);
+    let begun = std::time::Instant::now();
+    for _ in 0..5 {
+        let shim = run.shim();
+        kill(shim);
+        eventually(LIMIT, "another shim", || run.shim() != shim);
+    }
+    let took = begun.elapsed();
+
+    println!("five deaths of shims took {took:?}");
+    assert!(took.as_millis() >= PAUSES.into(), "{took:?}");
+    let told = run.errors().matches("another is started").count();
+    assert!(told <= 5, "{}", run.errors());
+    assert_eq!(
+        run.zombies(),
+        0,
+        "each of the dead is taken from the system's table"
+    );
+    run.kill();
+    wait_until_gone(group);
+}
+
 /// They are there before the lock is ours.
 fn helpers_that_were_killed_while_we_wait_are_replaced(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
@@ -248,6 +283,31 @@ fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
     std::fs::write(stage.path("go"), "").unwrap();
 
     assert_eq!(holder.end().code, 0);
+    let ended = waiting.end();
+    assert_eq!(
+        (ended.code, ended.output.as_str()),
+        (0, "ran\n"),
+        "{ended:?}"
+    );
+}
+
+/// As on a machine that is short of memory: no signal has stopped it, and none could let it go on.
+fn a_shim_that_stands_still_for_a_while_is_waited_for(stage: &Stage) {
+    let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
+    stage.wait_for("up");
+    let waiting = stage.start(&["--json", "x", "--", "echo", "ran"]);
+    let shim = nix::unistd::Pid::from_raw(waiting.shim().as_raw_pid());
+    ptrace::seize(shim, ptrace::Options::empty()).unwrap();
+    ptrace::interrupt(shim).unwrap();
+    nix::sys::wait::waitpid(shim, None).unwrap();
+
+    std::fs::write(stage.path("go"), "").unwrap();
+    assert_eq!(holder.end().code, 0);
+    waiting.wait_for_error("\"acquired\"");
+    // Not a wait for something: the time for which it stands still.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    ptrace::detach(shim, None).unwrap();
+
     let ended = waiting.end();
     assert_eq!(
         (ended.code, ended.output.as_str()),

@@ -1,10 +1,10 @@
 //! A command whose lock is lost is ended in time.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use testkit::{Kind, LIMIT, Proxy, Server, eventually};
+use testkit::{Kind, LIMIT, Monitor, Proxy, Server, eventually};
 
 use crate::run::{Run, assert_term_before_kill, living_in_group, wait_until_gone};
 use crate::stage::Stage;
@@ -157,13 +157,9 @@ fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
 }
 
 fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
-    let (mut reader, errors) = full_pipe();
+    let (reader, errors) = full_pipe();
     let mut command = stage.command(&["run", "--json", "--lease", "3s", "x", "--"]);
-    let mut run = command
-        .args(["sh", "-c", STUBBORN])
-        .stderr(errors)
-        .spawn()
-        .unwrap();
+    let mut run = Run::start_without_reader(command.args(["sh", "-c", STUBBORN]).stderr(errors));
     // The command keeps what we gave away; nobody else may have the pipe, or its end would not come.
     drop(command);
     let group = leader(stage);
@@ -171,10 +167,10 @@ fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
     remove(stage, "x");
 
     wait_until_gone(group);
-    let mut text = String::new();
-    reader.read_to_string(&mut text).unwrap();
-    assert_eq!(run.wait().unwrap().code(), Some(76), "{text}");
-    assert!(text.contains("\"KILL\""), "{text}");
+    run.read_errors(reader);
+    let ended = run.end();
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.errors.contains("\"KILL\""), "{ended:?}");
 }
 
 /// A pipe that takes nothing more until it is read.
@@ -192,10 +188,9 @@ struct Silent {
     stage: Stage,
     run: Run,
     group: i32,
-    /// In nanoseconds of the time of day; the server is silent, so nothing moves it.
-    lease_ends: u64,
+    server: Server,
+    heard: Monitor,
     _proxy: Proxy,
-    _server: Server,
 }
 
 impl Silent {
@@ -204,6 +199,7 @@ impl Silent {
             return None;
         }
         let server = Server::start(Kind::Redis);
+        let heard = server.monitor();
         let proxy = Proxy::start(server.address());
         let stage = Stage::on(proxy.url(), None);
         let lease = format!("{}s", lease.as_secs());
@@ -212,12 +208,12 @@ impl Silent {
         let group = leader(&stage);
         proxy.hold_requests(true);
         Some(Self {
-            lease_ends: last_expiry(&server),
             stage,
             run,
             group,
+            server,
+            heard,
             _proxy: proxy,
-            _server: server,
         })
     }
 
@@ -237,11 +233,12 @@ fn with_a_server_that_falls_silent(lease: Duration) {
     let Some(silent) = Silent::start(lease, "term", STUBBORN) else {
         return;
     };
-    let (stage, lease_ends) = (&silent.stage, silent.lease_ends);
+    let stage = &silent.stage;
 
     let ended = silent.run.end();
 
     assert_eq!(ended.code, 76);
+    let lease_ends = end_of_last_lease(&silent.server, &silent.heard);
     assert!(living_in_group(silent.group).is_empty());
     let (pulse, child) = (Silent::last(stage, "pulse"), Silent::last(stage, "child"));
     let (term, kill) = (
@@ -280,8 +277,9 @@ fn with_a_silent_server_kill_comes_before_the_lease_ends_if_asked_for() {
 
     assert_eq!(ended.code, 76);
     assert_eq!(time_of(&ended.errors, "TERM"), None, "{ended:?}");
-    assert!(time_of(&ended.errors, "KILL").unwrap() < silent.lease_ends);
-    assert!(Silent::last(&silent.stage, "pulse") < silent.lease_ends);
+    let lease_ends = end_of_last_lease(&silent.server, &silent.heard);
+    assert!(time_of(&ended.errors, "KILL").unwrap() < lease_ends);
+    assert!(Silent::last(&silent.stage, "pulse") < lease_ends);
     assert!(living_in_group(silent.group).is_empty());
 }
 
@@ -313,18 +311,19 @@ fn time_of(events: &str, signal: &str) -> Option<u64> {
     Some(u64::try_from(time.as_nanos()).unwrap())
 }
 
-/// When the server ends the lease, in nanoseconds of the time of day, once no renewal can move it any more.
-pub(crate) fn last_expiry(server: &Server) -> u64 {
-    let mut seen = 0;
-    let mut since = std::time::Instant::now();
-    eventually(LIMIT, "a time that stays", || {
-        let now = server.command(&["PEXPIRETIME", "x"]).int();
-        if now != seen {
-            (seen, since) = (now, std::time::Instant::now());
-        }
-        since.elapsed() > Duration::from_millis(100)
+/// When the lease that the server was last asked for ends, in nanoseconds of the time of day. `heard` is all that it was
+/// told.
+pub(crate) fn end_of_last_lease(server: &Server, heard: &Monitor) -> u64 {
+    // All that it was told before is on the list then.
+    server.command(&["ECHO", "until here"]);
+    heard.wait_for(|line| line.contains("until here"), LIMIT);
+    let lines = heard.lines();
+    let end = lines.iter().rev().find_map(|line| {
+        let (told, asked) = line.split_once(" [0 lua] \"PEXPIRE\" \"x\" ")?;
+        let (told, lease): (f64, u64) = (told.parse().ok()?, asked.trim_matches('"').parse().ok()?);
+        Some(Duration::from_secs_f64(told) + Duration::from_millis(lease))
     });
-    u64::try_from(seen).unwrap() * 1_000_000
+    u64::try_from(end.expect("a lease").as_nanos()).unwrap()
 }
 
 fn first_time(text: &str) -> u64 {

@@ -8,10 +8,13 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "test code: a failure ends the test, and real commands live in real time"
 )]
 
+#[path = "../../src/alone.rs"]
+mod alone;
 #[macro_use]
 mod stage;
 mod run;
@@ -26,5 +29,6 @@ mod losing;
 mod max_hold;
 mod pty;
 mod signals;
+mod silence;
 mod terminal;
 mod waiting;

@@ -56,6 +56,25 @@ impl Run {
         }
     }
 
+    /// With an error output of the caller's own, which is not read yet.
+    #[track_caller]
+    pub(crate) fn start_without_reader(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("ferrolock starts");
+        Self {
+            output: Stream::read(child.stdout.take().unwrap()),
+            errors: Stream::read(std::io::empty()),
+            child,
+        }
+    }
+
+    /// From now on it is read.
+    pub(crate) fn read_errors(&mut self, from: impl Read + Send + 'static) {
+        self.errors = Stream::read(from);
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -110,6 +129,22 @@ impl Run {
     #[track_caller]
     pub(crate) fn gate(&self) -> Pid {
         self.child_with("__gate")
+    }
+
+    /// How many of its children have ended and are still in the system's table.
+    pub(crate) fn zombies(&self) -> usize {
+        let own = self.pid().as_raw_pid();
+        let is_one = |pid: &i32| parent(*pid) == Some(own) && !is_alive(*pid);
+        processes().into_iter().filter(is_one).count()
+    }
+
+    /// Whether that process sleeps there: nothing has come that would let it go on.
+    pub(crate) fn waits_at_gate(&self) -> bool {
+        let own = self.pid().as_raw_pid();
+        let is_asleep = |pid: i32| stat(pid).is_some_and(|words| words[0] == "S");
+        processes()
+            .into_iter()
+            .any(|pid| parent(pid) == Some(own) && words(pid).contains("__gate") && is_asleep(pid))
     }
 
     #[track_caller]
@@ -217,6 +252,21 @@ pub(crate) fn assert_gone_soon(group: i32) {
 /// Whether a process has that text among its words.
 pub(crate) fn is_mentioned(text: &str) -> bool {
     processes().into_iter().any(|pid| words(pid).contains(text))
+}
+
+/// Every living process in whose environment that variable has that value.
+pub(crate) fn living_in_environment(name: &str, value: &str) -> Vec<i32> {
+    let variable = format!("{name}={value}");
+    let has_it = |pid: &i32| {
+        let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables
+            .split(|byte| *byte == 0)
+            .any(|one| one == variable.as_bytes())
+    };
+    processes()
+        .into_iter()
+        .filter(|pid| has_it(pid) && is_alive(*pid))
+        .collect()
 }
 
 fn processes() -> Vec<i32> {

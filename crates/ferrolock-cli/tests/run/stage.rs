@@ -120,7 +120,12 @@ impl Stage {
     /// Whether somebody could have the lock now.
     #[track_caller]
     pub(crate) fn is_free(&self, name: &str) -> bool {
-        self.run(&["--try", name, "--", "true"]).code == 0
+        let ended = self.run(&["--try", name, "--", "true"]);
+        assert!(matches!(ended.code, 0 | 75), "neither is told: {ended:?}");
+        if ended.code != 0 {
+            println!("{name} is not free: {ended:?}");
+        }
+        ended.code == 0
     }
 
     /// Waits until a command of the story has written that file.

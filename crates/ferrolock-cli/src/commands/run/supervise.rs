@@ -10,19 +10,18 @@ use tokio::signal::unix;
 use super::Plan;
 use super::helpers::Helpers;
 use super::judge::{Judge, Step, View, Why};
+use super::successors::Successors;
 use crate::clock::Moment;
 use crate::exit::Failure;
 use crate::process::child::{self, End};
 use crate::process::gate::{self, Gate};
-use crate::process::group::Group;
+use crate::process::group::{self, Group};
 use crate::process::orders::Order;
 use crate::process::shim::{Dismissed, Fate, Shim};
 use crate::process::signals::{self, Signals};
 use crate::process::terminal::{Terminal, is_under_job_control};
 use crate::report::{Event, Report};
 
-/// Between two looks at a group whose leader has ended.
-const GROUP_LOOK: Duration = Duration::from_millis(10);
 /// Deadlines that differ by less are the same, read twice.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
 
@@ -50,6 +49,7 @@ pub(super) struct Supervisor {
     gate: Gate,
     group: Group,
     shim: Shim,
+    successors: Successors,
     /// What the shim knows.
     told: Option<Order>,
     terminal: Option<Terminal>,
@@ -64,6 +64,8 @@ pub(super) struct Supervisor {
     /// The shim was killed, and the system refuses another.
     is_alone: bool,
     end: Option<End>,
+    /// When that was seen.
+    ended: Moment,
 }
 
 impl Supervisor {
@@ -86,6 +88,7 @@ impl Supervisor {
             group: gate.group(),
             gate,
             shim,
+            successors: Successors::of_one_started(Moment::now()),
             told: None,
             terminal: Terminal::open(),
             judge,
@@ -96,6 +99,7 @@ impl Supervisor {
             hang_ups: 0,
             is_alone: false,
             end: None,
+            ended: Moment::now(),
         };
         if let Err(why) = supervisor.prepare(guard).await {
             supervisor.abandon().await;
@@ -160,7 +164,7 @@ impl Supervisor {
             if self.is_to_resume {
                 continue;
             }
-            let next = self.next_look(view).since(Moment::now());
+            let next = self.next_look(view, guard).since(Moment::now());
             let is_lost = matches!(view.state, HoldState::Lost(_));
             tokio::select! {
                 biased;
@@ -238,7 +242,7 @@ impl Supervisor {
             // The command is dead then, and the verdict says why.
             Fate::HasKilled => return,
             Fate::Ended => {
-                if self.end.is_none() && !self.judge.is_sentenced() && guard.is_held() {
+                if self.needs_shim(guard) && self.successors.due() <= Moment::now() {
                     self.replace_shim(view, report);
                 }
                 return;
@@ -257,18 +261,24 @@ impl Supervisor {
         }
     }
 
+    /// Whether a command runs that has to end with us.
+    fn needs_shim(&self, guard: &Guard) -> bool {
+        self.end.is_none() && !self.judge.is_sentenced() && guard.is_held()
+    }
+
     fn replace_shim(&mut self, view: View, report: &mut Report) {
+        self.successors.tried(Moment::now());
         let order = self.order(view);
         let orders = [Order::Group(self.group), order];
         let message = match Shim::start_with(self.client.lifeline(), &orders) {
             Ok(shim) => {
-                self.shim = shim;
+                std::mem::replace(&mut self.shim, shim).bury();
                 self.told = Some(order);
                 self.is_alone = false;
                 "the process that ends the command with us was killed: another is started"
                     .to_owned()
             }
-            // It is tried again at every look, and told once.
+            // It is tried again, and told once.
             Err(_) if self.is_alone => return,
             Err(why) => {
                 self.is_alone = true;
@@ -301,6 +311,7 @@ impl Supervisor {
         if self.end.is_none() {
             self.end = child::end_of(self.pid()).unwrap_or(Some(End::Signal(9)));
             if let Some(end) = self.end {
+                self.ended = Moment::now();
                 let (code, signal) = match end {
                     End::Code(code) => (Some(code), None),
                     End::Signal(signal) => (None, Some(signals::name(signal))),
@@ -400,10 +411,16 @@ impl Supervisor {
         self.group.is_gone()
     }
 
-    fn next_look(&self, view: View) -> Moment {
+    fn next_look(&self, view: View, guard: &Guard) -> Moment {
         let next = self.judge.next_look(view);
         match self.end {
-            Some(_) => next.min(view.now.after(GROUP_LOOK)),
+            Some(_) => {
+                let since_end = view.now.since(self.ended);
+                next.min(view.now.after(group::pause_between_looks(since_end)))
+            }
+            None if self.needs_shim(guard) && self.shim.fate() == Fate::Ended => {
+                next.min(self.successors.due())
+            }
             None => next,
         }
     }

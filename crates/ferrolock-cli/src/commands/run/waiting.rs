@@ -3,25 +3,19 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use ferrolock::{Guard, Holder, Lock, Result};
+use ferrolock::{Guard, Holder, Lock};
 
+use super::limit::{Limit, Wait};
+use crate::address::Address;
 use crate::exit::Failure;
 use crate::report::{Event, Report};
-
-/// How long a busy lock is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    Not,
-    AtMost(Duration),
-    Forever,
-}
 
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Obtained {
     Granted(Guard),
-    /// With those who had it a moment ago.
-    Busy(Vec<Holder>),
+    /// With those who had it a moment ago, if the server or the store told.
+    Busy(Option<Vec<Holder>>),
 }
 
 /// Before it nobody is told that we wait: mostly we do not.
@@ -29,15 +23,18 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// For a question whose answer only decorates a message.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// The same, when the time for the lock itself is over.
+const LAST_ANSWER_MAX: Duration = Duration::from_millis(100);
 
 /// Waits for the lock as told.
 pub(super) async fn obtain(
     lock: &Lock,
-    wait: Wait,
+    limit: &Limit,
+    address: &Address,
     report: &mut Report,
-) -> std::result::Result<Obtained, Failure> {
+) -> Result<Obtained, Failure> {
     let granted = {
-        let mut acquiring = pin!(acquire(lock, wait));
+        let mut acquiring = pin!(acquire(lock, limit, address));
         tokio::select! {
             biased;
             granted = &mut acquiring => granted,
@@ -47,16 +44,27 @@ pub(super) async fn obtain(
     report.clear_status();
     Ok(match granted? {
         Some(guard) => Obtained::Granted(guard),
-        None if report.tells_holders() => Obtained::Busy(holders(lock).await),
-        None => Obtained::Busy(Vec::new()),
+        None if report.tells_holders() => {
+            let left = limit.left_and(LAST_ANSWER_MAX).unwrap_or(ANSWER_MAX);
+            Obtained::Busy(holders(lock, left.min(ANSWER_MAX)).await)
+        }
+        None => Obtained::Busy(None),
     })
 }
 
-async fn acquire(lock: &Lock, wait: Wait) -> Result<Option<Guard>> {
-    match wait {
-        Wait::Not => lock.try_lock().await,
-        Wait::AtMost(limit) => lock.try_lock_for(limit).await,
-        Wait::Forever => lock.lock().await.map(Some),
+/// `None`: it was busy, for as long as it was waited for.
+async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option<Guard>, Failure> {
+    match limit.wait {
+        Wait::Not => {
+            let asked = async { lock.try_lock().await.map_err(Failure::from) };
+            limit.keep(address, asked).await
+        }
+        // It keeps the limit itself: only it knows whether the lock was busy at the end, or the server did not answer.
+        Wait::AtMost(_) => {
+            let left = limit.left().unwrap_or_default();
+            Ok(lock.try_lock_for(left).await?)
+        }
+        Wait::Forever => Ok(Some(lock.lock().await?)),
     }
 }
 
@@ -66,19 +74,18 @@ async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infalli
         return std::future::pending().await;
     }
     tokio::time::sleep(PATIENCE).await;
-    let seen = holders(lock).await;
-    report.tell(&Event::Waiting { holders: &seen });
-    report.show_status(&seen);
+    let seen = holders(lock, ANSWER_MAX).await;
+    let seen = seen.as_deref();
+    report.tell(&Event::Waiting { holders: seen });
+    report.show_status(seen);
     while report.shows_status() {
         tokio::time::sleep(LOOK_EVERY).await;
-        report.show_status(&holders(lock).await);
+        report.show_status(holders(lock, ANSWER_MAX).await.as_deref());
     }
     std::future::pending().await
 }
 
-async fn holders(lock: &Lock) -> Vec<Holder> {
-    match tokio::time::timeout(ANSWER_MAX, lock.holders()).await {
-        Ok(Ok(holders)) => holders,
-        _ => Vec::new(),
-    }
+/// `None`: the server or the store does not tell in that time.
+async fn holders(lock: &Lock, limit: Duration) -> Option<Vec<Holder>> {
+    tokio::time::timeout(limit, lock.holders()).await.ok()?.ok()
 }
