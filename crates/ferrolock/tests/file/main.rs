@@ -21,6 +21,7 @@ mod forks;
 mod headers;
 mod mounts;
 mod refusals;
+mod remains;
 mod removed;
 mod sessions;
 mod stage;

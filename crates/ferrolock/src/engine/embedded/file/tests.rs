@@ -178,19 +178,20 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
 async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
     let folder = testkit::store_folder();
     let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
-    let (path, _, old) = Folder::find(&place).unwrap();
-    std::fs::remove_file(path.join("store")).unwrap();
+    std::fs::write(folder.path().join("store"), "").unwrap();
+    let old = Folder::find(&place).unwrap().unwrap();
+    std::fs::remove_file(folder.path().join("store")).unwrap();
     let environment = opened(&place, 8 << 20);
     assert_eq!(acquire(environment, 0).await, Ok(Value::Nil));
     let listed = || {
-        std::fs::read_dir(&path)
+        std::fs::read_dir(folder.path())
             .unwrap()
             .flatten()
             .map(|entry| entry.path())
     };
     let before: BTreeSet<_> = listed().collect();
 
-    let entry = Folder::open(path.clone(), old, 8 << 20).unwrap();
+    let entry = Folder::open(old, 8 << 20).unwrap();
 
     assert!(matches!(entry, Entry::Later), "{entry:?}");
     assert_eq!(listed().collect::<BTreeSet<_>>(), before);

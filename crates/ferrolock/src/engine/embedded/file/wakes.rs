@@ -84,7 +84,7 @@ struct Unsent {
 
 impl Post {
     pub(super) fn open(folder: PathBuf) -> Result<Self, Failure> {
-        let told = |error: io::Error| super::folder::io_trouble("the store's sockets", &error);
+        let told = |error: io::Error| super::directory::io_trouble("the store's sockets", &error);
         let sends = UnixDatagram::unbound().map_err(told)?;
         sends.set_nonblocking(true).map_err(told)?;
         Ok(Self {
