@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,16 @@ impl Actor {
         assert!(self.child.wait(LIMIT).success());
     }
 
+    /// The names of its threads, as far as the system tells them: the first fifteen letters. A thread has the name of the one
+    /// that started it until it has begun.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let names = threads
+            .flatten()
+            .map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        names.map(|name| name.trim_end().to_owned()).collect()
+    }
+
     pub(crate) fn is_killed(&mut self) {
         self.child.kill();
     }
@@ -129,6 +140,7 @@ struct Props {
     guards: HashMap<String, Guard>,
     files: Vec<File>,
     children: Vec<std::process::Child>,
+    calls: Vec<Pin<Box<dyn Future<Output = Result<()>>>>>,
 }
 
 impl Props {
@@ -181,7 +193,23 @@ impl Props {
                 self.client = None;
                 "closed".to_owned()
             }
+            _ => self.act_otherwise(words).await?,
+        })
+    }
+
+    /// What has to do with more than a lock.
+    async fn act_otherwise(&mut self, words: &[&str]) -> Result<String> {
+        Ok(match *words {
             ["lifeline"] => self.share_lifeline(),
+            ["first calls", url, count] => self.begin_first_calls(url, count),
+            ["first calls end"] => {
+                let mut ended = 0;
+                for call in std::mem::take(&mut self.calls) {
+                    call.await?;
+                    ended += 1;
+                }
+                format!("{ended} ended")
+            }
             // Holds what LMDB or another process would.
             ["flock", how, path] => self.lock_file(how, path),
             ["transaction", map] => {
@@ -205,6 +233,20 @@ impl Props {
         }
         self.client = Some(builder.connect().await?);
         Ok("connected".to_owned())
+    }
+
+    /// Clients that connect with their first call, which each of them has begun.
+    fn begin_first_calls(&mut self, url: &str, count: &str) -> String {
+        for number in 0..count.parse::<usize>().unwrap() {
+            let builder = Client::builder().url(url).command_limit(4 * LIMIT);
+            let client = builder.connect_lazy().unwrap();
+            // The first attempt is made as its future is polled.
+            let taking = client.lock(format!("of {number}")).try_lock();
+            let mut call = Box::pin(async move { taking.await.map(drop) });
+            assert!(testkit::poll_once(call.as_mut()).is_pending());
+            self.calls.push(call);
+        }
+        "begun".to_owned()
     }
 
     fn lock_file(&mut self, how: &str, path: &str) -> String {

@@ -184,12 +184,7 @@ fn after_a_clean_end_no_thread_hears_any_more() {
     holder.takes("x");
     actor.connects(&store);
     actor.begins(&["lock", "x"]);
-    let hears = |actor: &Actor| {
-        let threads = fs::read_dir(format!("/proc/{}/task", actor.pid())).unwrap();
-        let comms = threads.flatten().map(|thread| thread.path().join("comm"));
-        let mut names = comms.map(|comm| fs::read_to_string(comm).unwrap_or_default());
-        names.any(|name| name.starts_with("ferrolock-wakes"))
-    };
+    let hears = |actor: &Actor| actor.threads().contains(&"ferrolock-wakes".to_owned());
     eventually(LIMIT, "it listens", || hears(&actor));
     holder.releases("x");
     assert_eq!(actor.answers(), "held");

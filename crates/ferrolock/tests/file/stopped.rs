@@ -4,7 +4,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, ErrorKind};
-use testkit::{LIMIT, eventually_async};
+use testkit::{LIMIT, eventually, eventually_async};
 
 use crate::actor::Actor;
 use crate::stage::{LONG, Store};
@@ -24,9 +24,10 @@ fn standing(store: &Store) -> Actor {
     actor
 }
 
+/// A client whose calls are short. To begin a store takes as long as the disk needs.
 async fn hasty(store: &Store) -> Client {
     let builder = store.builder().command_limit(COMMAND);
-    builder.connect_limit(COMMAND).connect().await.unwrap()
+    builder.connect_limit(LIMIT).connect().await.unwrap()
 }
 
 #[track_caller]
@@ -171,6 +172,33 @@ fn a_process_that_begins_a_store_and_stands_still_is_named() {
 
     fresh.connects(&store);
     fresh.takes("x");
+}
+
+/// Each call of a client that was not connected yet had a thread of its own, for as long as the other process stood still.
+#[test]
+fn many_who_wait_to_enter_a_store_wait_for_one_thread() {
+    const CLIENTS: usize = 40;
+    let store = Store::begun();
+    let (inside, mut fresh) = (standing(&store), Actor::start());
+    let called = |actor: &Actor, name: &str| {
+        let threads = actor.threads().into_iter();
+        threads.filter(|thread| thread == name).count()
+    };
+
+    let begun = fresh.does(&["first calls", &store.url(), &CLIENTS.to_string()]);
+    assert_eq!(begun, "begun");
+    // The actor itself, and its thread that hears us.
+    eventually(LIMIT, "all other threads have their names", || {
+        called(&fresh, "actor::actor") == 2
+    });
+
+    assert_eq!(called(&fresh, "ferrolock-opens"), 1);
+    drop(inside);
+    let ended = fresh.does(&["first calls end"]);
+    assert_eq!(ended, format!("{CLIENTS} ended"));
+    eventually(LIMIT, "nobody opens it any more", || {
+        called(&fresh, "ferrolock-opens") == 0
+    });
 }
 
 /// A call that was given up is not made later, not even to be undone at once: nobody may find the lock taken by it.

@@ -15,6 +15,7 @@ mod header;
 pub(super) mod lone;
 mod map;
 mod mourning;
+mod openings;
 mod parts;
 mod rows;
 mod session;
@@ -30,10 +31,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
 pub(crate) use self::address::Place;
 use self::environment::{Asking, Environment};
+use self::openings::opened;
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
 use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription, unpoisoned};
@@ -262,20 +264,6 @@ impl Drop for FileEngine {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Opens a store on a thread of its own: another process may be about to begin it, and may take its time.
-async fn opened(place: Place) -> Result<&'static Environment, Failure> {
-    let (tell, told) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("ferrolock-opens".to_owned());
-    let begun = thread.spawn(move || {
-        let found = Environment::open(&place, || !tell.is_closed());
-        // Whoever asked may be gone.
-        let _ = tell.send(found);
-    });
-    begun.map_err(|error| directory::io_trouble("a thread to open the store", &error))?;
-    let gone = || Failure::Unknown("the thread that opens the store has ended".to_owned());
-    told.await.unwrap_or_else(|_| Err(gone()))
 }
 
 fn refused(code: &str, message: impl Into<String>) -> Failure {
