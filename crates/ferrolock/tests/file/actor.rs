@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, Result};
 use rustix::fs::{FlockOperation, flock};
-use testkit::LIMIT;
 use testkit::process::{self, Child};
+use testkit::{LIMIT, eventually};
 
+use crate::causes;
 use crate::stage::{LONG, Store};
 
 /// A process of this binary with a client of its own.
@@ -19,6 +20,25 @@ use crate::stage::{LONG, Store};
 pub(crate) struct Actor {
     child: Child,
 }
+
+/// What led to a grant, and when it was got by the boot clock.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) cause: String,
+    pub(crate) at_nanos: u64,
+}
+
+impl Grant {
+    /// Whether something told the waiter, and it was not a look of its own.
+    pub(crate) fn is_woken(&self, since_nanos: u64) -> bool {
+        let took = Duration::from_nanos(self.at_nanos.saturating_sub(since_nanos));
+        eprintln!("granted after {took:?}: {}", self.cause);
+        self.cause == "message"
+    }
+}
+
+/// The thread of a process that waits for the end of another.
+const MOURNER: &str = "ferrolock-waits";
 
 /// What an actor is told to do, and answers when it is done.
 impl Actor {
@@ -75,6 +95,29 @@ impl Actor {
         assert_eq!(self.does(&["unlock", name]), "released");
     }
 
+    /// Begins to wait for a lock that another process holds, as the first thing it waits for; returns when it listens, has found the
+    /// lock busy since, and would sleep until something happens. Its thread that waits for the end of the holder tells, and is there
+    /// for as long as the holder.
+    #[track_caller]
+    pub(crate) fn waits(&mut self, name: &str) {
+        assert!(!self.threads().contains(&MOURNER.to_owned()));
+        self.begins(&["wait", name]);
+        eventually(LIMIT, "it waits for the holder", || {
+            self.threads().contains(&MOURNER.to_owned())
+        });
+    }
+
+    /// The answer of one that waited, when it has the lock.
+    #[track_caller]
+    pub(crate) fn gets(&mut self) -> Grant {
+        let answer = self.answers();
+        let (cause, at) = answer.split_once(' ').unwrap_or_else(|| panic!("{answer}"));
+        Grant {
+            cause: cause.to_owned(),
+            at_nanos: at.parse().unwrap_or_else(|_| panic!("{answer}")),
+        }
+    }
+
     /// Ends as a program does that comes to its end.
     #[track_caller]
     pub(crate) fn ends(mut self) {
@@ -110,6 +153,7 @@ impl Actor {
 #[test]
 fn actor() {
     let Some(role) = process::role() else { return };
+    causes::begin();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -166,12 +210,12 @@ impl Props {
                 let guard = self.lock(name).lock().await?;
                 self.holds(name, guard)
             }
-            // Also the time when it was got, by the clock that all processes share.
-            ["lock at", name] => {
+            // Says what led to it, and when it was got, by the clock that all processes share.
+            ["wait", name] => {
                 let guard = self.lock(name).lock().await?;
                 let at = crate::stage::boot_nanos();
                 self.holds(name, guard);
-                at.to_string()
+                format!("{} {at}", causes::of(name).last().unwrap())
             }
             ["unlock", name] => {
                 self.guards.remove(name).unwrap().unlock().await?;

@@ -16,6 +16,8 @@
 )]
 
 mod actor;
+#[path = "../stage/causes.rs"]
+mod causes;
 mod deaths;
 mod forks;
 mod headers;
