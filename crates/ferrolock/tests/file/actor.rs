@@ -215,7 +215,7 @@ impl Props {
                 let guard = self.lock(name).lock().await?;
                 let at = crate::stage::boot_nanos();
                 self.holds(name, guard);
-                format!("{} {at}", causes::of(name).last().unwrap())
+                format!("{} {at}", causes::last_of(name).unwrap())
             }
             ["unlock", name] => {
                 self.guards.remove(name).unwrap().unlock().await?;
@@ -245,6 +245,16 @@ impl Props {
     async fn act_otherwise(&mut self, words: &[&str]) -> Result<String> {
         Ok(match *words {
             ["lifeline"] => self.share_lifeline(),
+            // Takes the lock and gives it back, as fast as it can, until this process ends.
+            ["churn", name] => {
+                let lock = self.lock(name);
+                tokio::spawn(async move {
+                    loop {
+                        lock.lock().await.unwrap().unlock().await.unwrap();
+                    }
+                });
+                "begun".to_owned()
+            }
             ["first calls", url, count] => self.begin_first_calls(url, count),
             ["first calls end"] => {
                 let mut ended = 0;

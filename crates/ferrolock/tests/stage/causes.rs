@@ -26,19 +26,25 @@ pub(crate) fn begin() {
 /// What led to each grant of that lock so far; a grant is noted before its caller has it.
 pub(crate) fn of(lock: &str) -> Vec<String> {
     begin();
-    noted("granted", lock)
+    with_noted("granted", lock, <[_]>::to_vec)
+}
+
+/// What led to the last grant of that lock.
+pub(crate) fn last_of(lock: &str) -> Option<String> {
+    begin();
+    with_noted("granted", lock, |causes| causes.last().cloned())
 }
 
 /// What led to each attempt that a driver has begun for that lock so far: for those who wait, not for the first of a caller.
 pub(crate) fn of_attempts(lock: &str) -> Vec<String> {
     begin();
-    noted("attempt", lock)
+    with_noted("attempt", lock, <[_]>::to_vec)
 }
 
-fn noted(event: &'static str, lock: &str) -> Vec<String> {
+fn with_noted<R>(event: &str, lock: &str, look: impl FnOnce(&[String]) -> R) -> R {
     let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
     let causes = notes.get(&(event.to_owned(), lock.to_owned()));
-    causes.cloned().unwrap_or_default()
+    look(causes.map_or(&[], Vec::as_slice))
 }
 
 /// An event, and the lock.

@@ -321,14 +321,12 @@ impl Environment {
         self.turn.look(Store::lifeline)
     }
 
-    /// Why calls do not get their turn.
+    /// Why a call did not get its turn: asked when it was given up, and may have left the line.
     pub(super) fn trouble(&self) -> Option<Failure> {
-        if !self.turn.is_waited_for() {
-            return None;
-        }
         let who = match self.turn.holder() {
             Some(process) if process != self.process => format!("process {process}"),
-            _ => "another process".to_owned(),
+            _ if self.turn.is_waited_for() => "another process".to_owned(),
+            _ => return None,
         };
         Some(Failure::NotSent(format!(
             "the store is held by {who}, which may be stopped"
