@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, Guard, HoldState, LostReason};
 
 use crate::actor::Actor;
-use crate::stage::{Store, assert_refused, url};
+use crate::stage::{Store, assert_refused, limited, url};
 
 const LEASE: Duration = Duration::from_secs(6);
 
@@ -44,7 +44,7 @@ impl Fate {
 }
 
 async fn is_lost(guard: &Guard, since: Instant, fate: Fate) {
-    let reason = guard.lost().await;
+    let reason = limited(guard.lost()).await;
     let took = since.elapsed();
     eprintln!(
         "{fate:?}: lost ({reason}) after {took:?}, renewed every {:?}",
@@ -149,7 +149,7 @@ async fn who_waits_is_told() {
 
     Fate::Removed.befalls(&store);
 
-    assert_refused(waits.await.unwrap(), "REMOVED", "connect again");
+    assert_refused(limited(waits).await.unwrap(), "REMOVED", "connect again");
 }
 
 /// Put back where it was, the store is the same as before; what was lost stays lost.
