@@ -18,7 +18,7 @@ use super::rows::Inode;
 use super::store::{Aftermath, Store};
 use super::turn::Turn;
 use super::wakes::{Post, Socket};
-use crate::engine::{Clock, Failure, Signal, Tick, unpoisoned};
+use crate::engine::{Clock, Failure, KEEPER_THREAD, Signal, Tick, unpoisoned};
 use crate::protocol::script::{Call, Value};
 
 /// How much a store can hold; its file grows as it is used.
@@ -259,7 +259,11 @@ impl Environment {
         if self.check_process().is_err() {
             return;
         }
-        if let Err(work) = self.turn.now(work) {
+        let tried = match is_keeper() {
+            true => Err(work),
+            false => self.turn.now(work),
+        };
+        if let Err(work) = tried {
             let place = self.turn.later(Box::new(move |store| {
                 work(store);
                 Box::new(|| {})
@@ -344,6 +348,11 @@ impl Environment {
     pub(super) fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
     }
+}
+
+/// It ends clients too, whose last release it has sent.
+fn is_keeper() -> bool {
+    std::thread::current().name() == Some(KEEPER_THREAD)
 }
 
 #[expect(

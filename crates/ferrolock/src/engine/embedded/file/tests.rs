@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
-use crate::engine::{Clock, Ear, Failure, Signal, Tick};
+use crate::engine::{Clock, Ear, Failure, KEEPER_THREAD, Signal, Tick};
 use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 
@@ -218,4 +218,36 @@ async fn an_engine_that_entered_twice_leaves_once() {
     environment.post(|store| store.detach(1, None));
     environment.perform(|store| store.attach(2)).await.unwrap();
     assert_eq!(sessions(), 1);
+}
+
+/// The keeper ends a client whose last release it has sent. On a disk that stood still it stood still with it, and renewed nothing
+/// for any other client of the process.
+#[tokio::test]
+async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
+    let (environment, _folder) = store(8 << 20);
+    let (stands, standing) = std::sync::mpsc::channel();
+    let (goes_on, still) = std::sync::mpsc::channel::<()>();
+    let disk = std::thread::spawn(move || {
+        environment.post(move |_| {
+            stands.send(()).unwrap();
+            // Until the sender of this goes.
+            let _ = still.recv();
+        });
+    });
+    standing.recv_timeout(testkit::LIMIT).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let (told, is_told) = std::sync::mpsc::channel();
+
+    let keeper = std::thread::Builder::new().name(KEEPER_THREAD.to_owned());
+    let keeper = keeper.spawn(move || {
+        environment.post(move |_| done.send(()).unwrap());
+        told.send(()).unwrap();
+    });
+
+    is_told.recv_timeout(testkit::LIMIT).unwrap();
+    assert!(is_done.try_recv().is_err(), "nobody had the turn for it");
+    drop(goes_on);
+    is_done.recv_timeout(testkit::LIMIT).unwrap();
+    disk.join().unwrap();
+    keeper.unwrap().join().unwrap();
 }
