@@ -1,9 +1,10 @@
 //! `file:PATH`: a server in a directory, shared by all processes of a user on one machine.
 //!
-//! The keys lie in a table that every process has mapped (`map`, `rows`), in a directory with a header (`folder`, `header`). One
-//! process at a time has the `turn` and runs a script as the memory engine does, on the keys that the call names
-//! (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended frees what it held: its
-//! `session` tells, and whoever waits for it is woken (`mourning`).
+//! The keys lie in a table that every process has mapped (`map`, `rows`), in a `directory` with a header and other
+//! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
+//! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
+//! the call names (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended
+//! frees what it held: its `session` tells, and whoever waits for it is woken (`mourning`).
 
 mod address;
 mod directory;
