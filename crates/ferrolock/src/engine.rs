@@ -28,6 +28,9 @@ pub(crate) const SHUT_DOWN: &str = "the client was shut down";
 /// What calls are told after the end of the runtime that everything of the client lives in.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that this client was connected in has ended";
 
+/// The thread that renews everything in this process: an engine must never let it wait for a disk.
+pub(crate) const KEEPER_THREAD: &str = "ferrolock-keeper";
+
 /// A boxed future, as the methods of [`Engine`] return it.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 

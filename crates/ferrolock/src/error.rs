@@ -184,9 +184,9 @@ impl Error {
     ///
     /// A store (`file:`) says `OOM` and `NOPERM` too, and besides: `FOREIGN` (a directory that is no store, or one of
     /// programs built otherwise), `CORRUPT`, `REMOVED` (under our hands: connect again), `INUSE` (begun before this
-    /// machine was started, and still used), `NAMESPACE` (of another time namespace), `NETWORKFS`, `FORKED` (by a process
-    /// that has it open), `BROKEN` (start the process again), and the system's words: `ENOSPC`, `EROFS`, `EACCES`,
-    /// `ENOENT`, `ENOTDIR`, `EMFILE`; `EIO` for all others.
+    /// machine was started, or half removed, and still used), `NAMESPACE` (of another time namespace), `NETWORKFS`,
+    /// `FORKED` (by a process that has it open), `BROKEN` (start the process again), and the system's words: `ENOSPC`,
+    /// `EROFS`, `EACCES`, `ENOENT`, `ENOTDIR`, `EMFILE`; `EIO` for all others.
     pub fn code(&self) -> Option<&str> {
         match &self.inner.cause {
             Cause::Refused { code, .. } => Some(code),

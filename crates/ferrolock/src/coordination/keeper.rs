@@ -34,7 +34,7 @@ use super::acquire::Request;
 use super::errands::{Errand, Kind};
 use super::hold::Hold;
 use super::{Tenure, unpoisoned};
-use crate::engine::{Clock, Lane, Tick};
+use crate::engine::{Clock, KEEPER_THREAD, Lane, Tick};
 use crate::error::LostReason;
 use crate::figures;
 use crate::options::Terms;
@@ -153,7 +153,7 @@ impl Keeper {
     fn start_thread(self: Arc<Keeper>) -> Arc<Keeper> {
         let keeper = self.clone();
         let started = std::thread::Builder::new()
-            .name("ferrolock-keeper".to_owned())
+            .name(KEEPER_THREAD.to_owned())
             .spawn(move || {
                 match tokio::runtime::Builder::new_current_thread()
                     .enable_all()

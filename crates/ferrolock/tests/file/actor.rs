@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, Result};
 use rustix::fs::{FlockOperation, flock};
-use testkit::LIMIT;
 use testkit::process::{self, Child};
+use testkit::{LIMIT, eventually};
 
+use crate::causes;
 use crate::stage::{LONG, Store};
 
 /// A process of this binary with a client of its own.
@@ -18,6 +20,25 @@ use crate::stage::{LONG, Store};
 pub(crate) struct Actor {
     child: Child,
 }
+
+/// What led to a grant, and when it was got by the boot clock.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) cause: String,
+    pub(crate) at_nanos: u64,
+}
+
+impl Grant {
+    /// Whether something told the waiter, and it was not a look of its own.
+    pub(crate) fn is_woken(&self, since_nanos: u64) -> bool {
+        let took = Duration::from_nanos(self.at_nanos.saturating_sub(since_nanos));
+        eprintln!("granted after {took:?}: {}", self.cause);
+        self.cause == "message"
+    }
+}
+
+/// The thread of a process that waits for the end of another.
+const MOURNER: &str = "ferrolock-waits";
 
 /// What an actor is told to do, and answers when it is done.
 impl Actor {
@@ -74,12 +95,45 @@ impl Actor {
         assert_eq!(self.does(&["unlock", name]), "released");
     }
 
+    /// Begins to wait for a lock that another process holds, as the first thing it waits for; returns when it listens, has found the
+    /// lock busy since, and would sleep until something happens. Its thread that waits for the end of the holder tells, and is there
+    /// for as long as the holder.
+    #[track_caller]
+    pub(crate) fn waits(&mut self, name: &str) {
+        assert!(!self.threads().contains(&MOURNER.to_owned()));
+        self.begins(&["wait", name]);
+        eventually(LIMIT, "it waits for the holder", || {
+            self.threads().contains(&MOURNER.to_owned())
+        });
+    }
+
+    /// The answer of one that waited, when it has the lock.
+    #[track_caller]
+    pub(crate) fn gets(&mut self) -> Grant {
+        let answer = self.answers();
+        let (cause, at) = answer.split_once(' ').unwrap_or_else(|| panic!("{answer}"));
+        Grant {
+            cause: cause.to_owned(),
+            at_nanos: at.parse().unwrap_or_else(|_| panic!("{answer}")),
+        }
+    }
+
     /// Ends as a program does that comes to its end.
     #[track_caller]
     pub(crate) fn ends(mut self) {
         assert_eq!(self.does(&["close"]), "closed");
         self.begins(&["exit"]);
         assert!(self.child.wait(LIMIT).success());
+    }
+
+    /// The names of its threads, as far as the system tells them: the first fifteen letters. A thread has the name of the one
+    /// that started it until it has begun.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let names = threads
+            .flatten()
+            .map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        names.map(|name| name.trim_end().to_owned()).collect()
     }
 
     pub(crate) fn is_killed(&mut self) {
@@ -99,6 +153,7 @@ impl Actor {
 #[test]
 fn actor() {
     let Some(role) = process::role() else { return };
+    causes::begin();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -129,6 +184,7 @@ struct Props {
     guards: HashMap<String, Guard>,
     files: Vec<File>,
     children: Vec<std::process::Child>,
+    calls: Vec<Pin<Box<dyn Future<Output = Result<()>>>>>,
 }
 
 impl Props {
@@ -154,12 +210,12 @@ impl Props {
                 let guard = self.lock(name).lock().await?;
                 self.holds(name, guard)
             }
-            // Also the time when it was got, by the clock that all processes share.
-            ["lock at", name] => {
+            // Says what led to it, and when it was got, by the clock that all processes share.
+            ["wait", name] => {
                 let guard = self.lock(name).lock().await?;
                 let at = crate::stage::boot_nanos();
                 self.holds(name, guard);
-                at.to_string()
+                format!("{} {at}", causes::last_of(name).unwrap())
             }
             ["unlock", name] => {
                 self.guards.remove(name).unwrap().unlock().await?;
@@ -181,7 +237,33 @@ impl Props {
                 self.client = None;
                 "closed".to_owned()
             }
+            _ => self.act_otherwise(words).await?,
+        })
+    }
+
+    /// What has to do with more than a lock.
+    async fn act_otherwise(&mut self, words: &[&str]) -> Result<String> {
+        Ok(match *words {
             ["lifeline"] => self.share_lifeline(),
+            // Takes the lock and gives it back, as fast as it can, until this process ends.
+            ["churn", name] => {
+                let lock = self.lock(name);
+                tokio::spawn(async move {
+                    loop {
+                        lock.lock().await.unwrap().unlock().await.unwrap();
+                    }
+                });
+                "begun".to_owned()
+            }
+            ["first calls", url, count] => self.begin_first_calls(url, count),
+            ["first calls end"] => {
+                let mut ended = 0;
+                for call in std::mem::take(&mut self.calls) {
+                    call.await?;
+                    ended += 1;
+                }
+                format!("{ended} ended")
+            }
             // Holds what LMDB or another process would.
             ["flock", how, path] => self.lock_file(how, path),
             ["transaction", map] => {
@@ -205,6 +287,20 @@ impl Props {
         }
         self.client = Some(builder.connect().await?);
         Ok("connected".to_owned())
+    }
+
+    /// Clients that connect with their first call, which each of them has begun.
+    fn begin_first_calls(&mut self, url: &str, count: &str) -> String {
+        for number in 0..count.parse::<usize>().unwrap() {
+            let builder = Client::builder().url(url).command_limit(4 * LIMIT);
+            let client = builder.connect_lazy().unwrap();
+            // The first attempt is made as its future is polled.
+            let taking = client.lock(format!("of {number}")).try_lock();
+            let mut call = Box::pin(async move { taking.await.map(drop) });
+            assert!(testkit::poll_once(call.as_mut()).is_pending());
+            self.calls.push(call);
+        }
+        "begun".to_owned()
     }
 
     fn lock_file(&mut self, how: &str, path: &str) -> String {

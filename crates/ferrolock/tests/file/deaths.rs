@@ -1,15 +1,21 @@
-//! A process that held a lock is killed: nobody waits for its lease.
+//! A process that held a lock is killed: nobody waits for its lease, nor until it looks by itself.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{LIMIT, eventually};
 
 use crate::actor::Actor;
 use crate::stage::{Store, boot_nanos};
 
-/// Far less than any lease here, and more than ten times what it takes.
-const AT_ONCE: Duration = Duration::from_secs(5);
+/// How often a story is told of which one must end by a message.
+const STORIES: usize = 3;
+
+/// At least one of these stories ends as it should. Another may not, on a machine that is busy elsewhere: a look of the waiter's own that
+/// falls due in the same moment may be sooner. If nobody is woken, none does.
+#[track_caller]
+fn assert_woken(story: impl Fn() -> bool) {
+    assert!((0..STORIES).any(|_| story()), "nobody was woken");
+}
 
 /// A store with a holder of the names in another process.
 fn held(names: &[&str]) -> (Store, Actor) {
@@ -23,50 +29,42 @@ fn held(names: &[&str]) -> (Store, Actor) {
 fn waiter(store: &Store, name: &str) -> Actor {
     let mut waiter = Actor::start();
     waiter.connects(store);
-    waiter.begins(&["lock at", name]);
-    eventually(LIMIT, "somebody listens", || {
-        store.sessions().iter().any(|name| name.ends_with(".wake"))
-    });
+    waiter.waits(name);
     waiter
 }
 
-/// When the waiter got it, from then on.
-fn got_after(waiter: &mut Actor, since: u64) -> Duration {
-    let at: u64 = waiter.answers().parse().unwrap();
-    Duration::from_nanos(at.saturating_sub(since))
-}
-
 #[test]
-fn who_waits_for_a_killed_holder_is_served_at_once() {
-    let (store, mut holder) = held(&["x"]);
-    let mut waiter = waiter(&store, "x");
+fn who_waits_for_a_killed_holder_is_woken() {
+    assert_woken(|| {
+        let (store, mut holder) = held(&["x"]);
+        let mut waiter = waiter(&store, "x");
 
-    let killed = boot_nanos();
-    holder.is_killed();
+        let killed = boot_nanos();
+        holder.is_killed();
 
-    let took = got_after(&mut waiter, killed);
-    eprintln!("a waiting process had the lock of a killed one after {took:?}");
-    assert!(took < AT_ONCE, "{took:?}");
+        waiter.gets().is_woken(killed)
+    });
 }
 
 #[test]
 fn everything_a_killed_process_held_is_free_at_once() {
     let names = ["a", "b", "c", "d", "e"];
-    let (store, mut holder) = held(&names);
-    let mut waiters: Vec<_> = names[..3].iter().map(|name| waiter(&store, name)).collect();
-    let mut newcomer = Actor::start();
-    newcomer.connects(&store);
-    assert_eq!(newcomer.does(&["try", "d"]), "busy");
+    assert_woken(|| {
+        let (store, mut holder) = held(&names);
+        let mut waiters: Vec<_> = names[..3].iter().map(|name| waiter(&store, name)).collect();
+        let mut newcomer = Actor::start();
+        newcomer.connects(&store);
+        assert_eq!(newcomer.does(&["try", "d"]), "busy");
 
-    let killed = boot_nanos();
-    holder.is_killed();
+        let killed = boot_nanos();
+        holder.is_killed();
 
-    for waiter in &mut waiters {
-        let took = got_after(waiter, killed);
-        assert!(took < AT_ONCE, "{took:?}");
-    }
-    newcomer.takes("d");
-    newcomer.takes("e");
+        let mut grants = waiters.iter_mut().map(Actor::gets);
+        let are_woken = grants.all(|grant| grant.is_woken(killed));
+        newcomer.takes("d");
+        newcomer.takes("e");
+        are_woken
+    });
 }
 
 #[test]
@@ -121,20 +119,20 @@ fn a_delayed_unlock_outlives_its_process() {
 
 #[test]
 fn a_child_that_has_the_lifeline_keeps_the_locks_until_it_ends_too() {
-    let (store, mut holder) = held(&["x"]);
-    let child: i32 = holder.does(&["lifeline"]).parse().unwrap();
-    let mut waiter = waiter(&store, "x");
-    let mut other = Actor::start();
-    other.connects(&store);
+    assert_woken(|| {
+        let (store, mut holder) = held(&["x"]);
+        let child: i32 = holder.does(&["lifeline"]).parse().unwrap();
+        let mut waiter = waiter(&store, "x");
+        let mut other = Actor::start();
+        other.connects(&store);
 
-    holder.is_killed();
+        holder.is_killed();
 
-    assert_eq!(other.does(&["try", "x"]), "busy");
-    let killed = boot_nanos();
-    kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
-    let took = got_after(&mut waiter, killed);
-    eprintln!("a waiting process had the lock of a killed child after {took:?}");
-    assert!(took < AT_ONCE, "{took:?}");
+        assert_eq!(other.does(&["try", "x"]), "busy");
+        let killed = boot_nanos();
+        kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
+        waiter.gets().is_woken(killed)
+    });
 }
 
 #[test]

@@ -107,7 +107,7 @@ async fn what_does_not_fit_is_refused_and_left_as_it_is() {
         ("c-library", "another", "FOREIGN", "a store of its own"),
         ("pointer", "16", "FOREIGN", "a store of its own"),
         ("format", "2", "FOREIGN", "another version"),
-        ("map", "map-0", "CORRUPT", "remove the directory"),
+        ("map", "map-0", "CORRUPT", "remove"),
         ("map", "../..", "CORRUPT", "remove"),
         ("file", "1 1", "CORRUPT", "remove"),
         ("offset", "soon", "CORRUPT", "remove"),

@@ -16,11 +16,14 @@
 )]
 
 mod actor;
+#[path = "../stage/causes.rs"]
+mod causes;
 mod deaths;
 mod forks;
 mod headers;
 mod mounts;
 mod refusals;
+mod remains;
 mod removed;
 mod sessions;
 mod stage;

@@ -94,6 +94,10 @@ async fn a_directory_with_an_empty_file_store_and_other_things_is_left_alone() {
     is_left_alone(&store, "FOREIGN", "another directory").await;
 }
 
+const MAP: &str = "map-00112233445566aa";
+const DATA: &str = "map-00112233445566aa/data.mdb";
+const SESSION: &str = "sessions/00112233445566aa";
+
 /// Whoever was killed while it began a store left one of these.
 #[test]
 fn a_store_that_was_not_finished_is_begun_anew() {
@@ -101,10 +105,7 @@ fn a_store_that_was_not_finished_is_begun_anew() {
         ("", &[][..]),
         ("ferrolock store\n", &[]),
         ("ferrolock store\n", &["turn"]),
-        (
-            "ferrolock store\n",
-            &["turn", "map-1/data.mdb", "sessions/x"],
-        ),
+        ("ferrolock store\n", &["turn", DATA, SESSION]),
     ] {
         let store = Store::new();
         fs::create_dir(store.path()).unwrap();
@@ -119,7 +120,40 @@ fn a_store_that_was_not_finished_is_begun_anew() {
         actor.connects(&store);
 
         actor.takes("x");
-        assert!(!store.file("map-1").exists());
+        assert!(!store.file(MAP).exists());
+        assert!(!store.file(SESSION).exists());
+    }
+}
+
+/// Once, everything went that was in the folders of a store, or in one that was called nearly as such.
+#[test]
+fn what_somebody_has_put_into_a_store_outlives_it() {
+    for header in ["ferrolock store\n", "of another boot"] {
+        let store = Store::begun();
+        let theirs = [
+            "not ours",
+            "map-of-treasure/x",
+            "sessions/not ours",
+            &format!("{}/x", store.map().file_name().unwrap().to_str().unwrap()),
+        ]
+        .map(|name| store.file(name));
+        fs::create_dir(store.file("map-of-treasure")).unwrap();
+        for file in &theirs {
+            fs::write(file, "of somebody").unwrap();
+        }
+        match header {
+            "of another boot" => store.edit_header("boot", "another"),
+            unfinished => fs::write(store.file("store"), unfinished).unwrap(),
+        }
+
+        let mut actor = Actor::start();
+        actor.connects(&store);
+        actor.takes("x");
+
+        for file in &theirs {
+            let text = fs::read_to_string(file).unwrap();
+            assert_eq!(text, "of somebody", "{}", file.display());
+        }
     }
 }
 
@@ -155,13 +189,7 @@ async fn a_header_that_is_garbage_or_elsewhere_is_refused() {
 type Damage = fn(&Path);
 
 /// What is done to the files of the table while nobody uses it.
-const DAMAGES: [(&str, Damage); 9] = [
-    ("the table is missing", |map| {
-        fs::remove_dir_all(map).unwrap()
-    }),
-    ("the data is missing", |map| {
-        fs::remove_file(map.join("data.mdb")).unwrap()
-    }),
+const DAMAGES: [(&str, Damage); 8] = [
     ("the data is empty", |map| cut(map, 0)),
     ("the data is one page", |map| cut(map, 4096)),
     ("the data is two pages", |map| cut(map, 8192)),
@@ -171,6 +199,10 @@ const DAMAGES: [(&str, Damage); 9] = [
     }),
     ("the data is a copy", |map| copied(&map.join("data.mdb"))),
     ("the locks are a copy", |map| copied(&map.join("lock.mdb"))),
+    ("the data is missing, and the locks are a copy", |map| {
+        fs::remove_file(map.join("data.mdb")).unwrap();
+        copied(&map.join("lock.mdb"));
+    }),
 ];
 
 fn data(map: &Path) -> File {

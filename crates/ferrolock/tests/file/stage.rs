@@ -201,6 +201,18 @@ pub(crate) fn assert_refused<T>(result: Result<T, Error>, code: &str, says: &str
     assert!(!text.contains('\n'), "{text}");
 }
 
+/// What must come, within a time that only ends a test that would hang.
+#[track_caller]
+pub(crate) fn limited<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let place = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(4 * testkit::LIMIT, future).await {
+            Ok(output) => output,
+            Err(_) => panic!("it never comes: {place}"),
+        }
+    }
+}
+
 /// Whether that command does well: whether this machine lets us do what a test needs.
 pub(crate) fn is_possible(command: &[&str]) -> bool {
     let mut started = Command::new(command[0]);

@@ -1,13 +1,15 @@
 //! A process that stands still inside a change keeps others from changing anything: they return in time, and name it.
 
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::time::{Duration, Instant};
 
-use ferrolock::{Client, ErrorKind};
-use testkit::{LIMIT, eventually_async};
+use ferrolock::{Client, ClientBuilder, ErrorKind};
+use rustix::fs::{FlockOperation, flock};
+use testkit::{LIMIT, eventually, eventually_async};
 
 use crate::actor::Actor;
-use crate::stage::{LONG, Store};
+use crate::stage::{LONG, Store, limited};
 
 /// How long a call may take here.
 const COMMAND: Duration = Duration::from_millis(400);
@@ -24,21 +26,27 @@ fn standing(store: &Store) -> Actor {
     actor
 }
 
+/// A client whose calls are short. To begin a store takes as long as the disk needs.
 async fn hasty(store: &Store) -> Client {
     let builder = store.builder().command_limit(COMMAND);
-    builder.connect_limit(COMMAND).connect().await.unwrap()
+    builder.connect_limit(LIMIT).connect().await.unwrap()
 }
 
 #[track_caller]
 fn assert_names<T>(result: ferrolock::Result<T>, process: u32, begun: Instant) {
     let took = begun.elapsed();
+    assert_named(result, process);
+    assert!(took < IN_TIME, "{took:?}");
+}
+
+#[track_caller]
+fn assert_named<T>(result: ferrolock::Result<T>, process: u32) {
     let Err(error) = result else {
         panic!("it cannot be done: process {process} is inside");
     };
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     let (text, named) = (error.to_string(), format!("process {process}"));
     assert!(text.contains(&named), "{text}");
-    assert!(took < IN_TIME, "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,18 +99,65 @@ async fn the_first_call_of_a_lazy_client_does_not_happen_later_either() {
     other.takes("x");
 }
 
+/// Connecting takes as long as it may, and not much longer.
+async fn assert_connects_in_vain(builder: ClientBuilder, limit: Duration, inside: &Actor) {
+    let begun = Instant::now();
+    let connected = builder.connect().await;
+    let took = begun.elapsed();
+
+    eprintln!("connecting was given up after {took:?} (limit {limit:?})");
+    assert_named(connected, inside.pid());
+    assert!(took >= limit && took < 10 * limit, "{took:?} of {limit:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connecting_returns_in_time_and_names_who_stands_still() {
     let store = Store::begun();
     let inside = standing(&store);
-    let builder = store.builder().connect_limit(COMMAND);
+    let builder = store.builder();
 
-    let begun = Instant::now();
-    assert_names(builder.clone().connect().await, inside.pid(), begun);
+    let hasty = builder.clone().connect_limit(COMMAND);
+    assert_connects_in_vain(hasty, COMMAND, &inside).await;
     inside.goes_on();
     drop(inside);
 
     let client = builder.connect_limit(LIMIT).connect().await.unwrap();
+    assert!(client.lock("x").try_lock().await.unwrap().is_some());
+}
+
+/// A second client of a process that has the store open was told of "another process", and not of which.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_client_of_a_process_returns_in_time_and_names_who_stands_still() {
+    let store = Store::new();
+    let _first = store.client().await;
+    let inside = standing(&store);
+
+    let hasty = store.builder().connect_limit(COMMAND);
+    assert_connects_in_vain(hasty, COMMAND, &inside).await;
+}
+
+/// A process that does nothing but change the store is stopped until it is caught inside a change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connecting_keeps_to_the_default_limit_beside_a_process_stopped_inside_a_change() {
+    const DEFAULT: Duration = Duration::from_secs(5);
+    let (store, mut writer) = (Store::new(), Actor::start());
+    writer.connects(&store);
+    assert_eq!(writer.does(&["churn", "y"]), "begun");
+    let turn = File::open(store.file("turn")).unwrap();
+    eventually(LIMIT, "it is inside", || {
+        writer.stops();
+        match flock(&turn, FlockOperation::NonBlockingLockExclusive) {
+            Err(_) => return true,
+            Ok(()) => flock(&turn, FlockOperation::Unlock).unwrap(),
+        }
+        writer.goes_on();
+        false
+    });
+
+    assert_connects_in_vain(store.builder(), DEFAULT, &writer).await;
+
+    writer.goes_on();
+    let client = store.client().await;
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
@@ -173,6 +228,33 @@ fn a_process_that_begins_a_store_and_stands_still_is_named() {
     fresh.takes("x");
 }
 
+/// Each call of a client that was not connected yet had a thread of its own, for as long as the other process stood still.
+#[test]
+fn many_who_wait_to_enter_a_store_wait_for_one_thread() {
+    const CLIENTS: usize = 40;
+    let store = Store::begun();
+    let (inside, mut fresh) = (standing(&store), Actor::start());
+    let called = |actor: &Actor, name: &str| {
+        let threads = actor.threads().into_iter();
+        threads.filter(|thread| thread == name).count()
+    };
+
+    let begun = fresh.does(&["first calls", &store.url(), &CLIENTS.to_string()]);
+    assert_eq!(begun, "begun");
+    // The actor itself, and its thread that hears us.
+    eventually(LIMIT, "all other threads have their names", || {
+        called(&fresh, "actor::actor") == 2
+    });
+
+    assert_eq!(called(&fresh, "ferrolock-opens"), 1);
+    drop(inside);
+    let ended = fresh.does(&["first calls end"]);
+    assert_eq!(ended, format!("{CLIENTS} ended"));
+    eventually(LIMIT, "nobody opens it any more", || {
+        called(&fresh, "ferrolock-opens") == 0
+    });
+}
+
 /// A call that was given up is not made later, not even to be undone at once: nobody may find the lock taken by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_does_not_happen_later() {
@@ -230,22 +312,13 @@ async fn calls_that_wait_are_served_when_it_goes_on() {
     let store = Store::new();
     let client = store.client().await;
     let inside = standing(&store);
-    let waits = tokio::spawn({
-        let lock = client.lock("x");
-        async move { lock.lock().await }
-    });
-    eventually_async(LIMIT, "the call waits", async || {
-        let asked = client.clone();
-        tokio::time::timeout(COMMAND / 20, asked.ping())
-            .await
-            .is_err()
-    })
-    .await;
+    let mut waits = Box::pin(client.lock("x").lock());
+    assert!(testkit::poll_once(waits.as_mut()).is_pending());
 
     inside.goes_on();
     drop(inside);
 
-    let guard = waits.await.unwrap().unwrap();
+    let guard = limited(waits).await.unwrap();
     assert!(guard.is_held());
 }
 
@@ -264,7 +337,7 @@ async fn a_hold_that_cannot_be_renewed_is_lost_in_time() {
     let begun = Instant::now();
 
     let inside = standing(&store);
-    let reason = guard.lost().await;
+    let reason = limited(guard.lost()).await;
 
     let took = begun.elapsed();
     eprintln!("a hold of {lease:?} was lost after {took:?}: {reason}");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ferrolock::Client;
 
 use crate::actor::Actor;
-use crate::stage::{LONG, Store, is_possible, url};
+use crate::stage::{LONG, Store, is_possible, limited, url};
 
 async fn client(url: &str) -> Client {
     let builder = Client::builder().url(url).watchdog_lease(LONG);
@@ -62,7 +62,8 @@ async fn every_way_to_a_store_leads_to_the_same_locks() {
         });
         guard.unlock().await.unwrap();
 
-        waits.await.unwrap().unwrap().unlock().await.unwrap();
+        let guard = limited(waits).await.unwrap().unwrap();
+        guard.unlock().await.unwrap();
     }
     assert_eq!(
         store

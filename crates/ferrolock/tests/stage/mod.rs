@@ -1,6 +1,7 @@
 //! Where a story happens: an engine, and a look at it from outside. Every suite that runs on several engines shares this.
 #![allow(dead_code, unused_macros, reason = "each suite needs a part of it")]
 
+pub(crate) mod causes;
 #[macro_use]
 pub(crate) mod stories;
 

@@ -1,11 +1,13 @@
 //! `file:PATH`: a server in a directory, shared by all processes of a user on one machine.
 //!
-//! The keys lie in a table that every process has mapped (`map`, `rows`), in a directory with a header (`folder`, `header`). One
-//! process at a time has the `turn` and runs a script as the memory engine does, on the keys that the call names
-//! (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended frees what it held: its
-//! `session` tells, and whoever waits for it is woken (`mourning`).
+//! The keys lie in a table that every process has mapped (`map`, `rows`), in a `directory` with a header and other
+//! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
+//! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
+//! the call names (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended
+//! frees what it held: its `session` tells, and whoever waits for it is woken (`mourning`).
 
 mod address;
+mod directory;
 mod environment;
 mod expiry;
 mod folder;
@@ -14,6 +16,8 @@ mod header;
 pub(super) mod lone;
 mod map;
 mod mourning;
+mod openings;
+mod parts;
 mod rows;
 mod session;
 mod store;
@@ -28,15 +32,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
 pub(crate) use self::address::Place;
 use self::environment::{Asking, Environment};
+use self::openings::opened;
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
-use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription};
+use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription, unpoisoned};
 use crate::protocol::lock;
 use crate::protocol::script::{Call, Value};
+
+/// How often a client enters a store that was removed each time before it could.
+const ENTRIES_MAX: u32 = 100;
 
 /// One client's way to a store.
 ///
@@ -63,8 +71,8 @@ struct User {
     client: OnceLock<Box<str>>,
     /// Whether the store knows to which process that client belongs.
     is_known: AtomicBool,
-    /// Found, and perhaps not entered yet.
-    found: OnceLock<&'static Environment>,
+    /// Found last, and perhaps not entered yet.
+    found: std::sync::Mutex<Option<&'static Environment>>,
     environment: OnceLock<&'static Environment>,
     /// Whoever opens the store lets others wait.
     opening: Mutex<()>,
@@ -85,7 +93,7 @@ impl FileEngine {
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
                 client: OnceLock::new(),
                 is_known: AtomicBool::new(false),
-                found: OnceLock::new(),
+                found: std::sync::Mutex::new(None),
                 environment: OnceLock::new(),
                 opening: Mutex::new(()),
                 is_closed: AtomicBool::new(false),
@@ -111,16 +119,35 @@ impl User {
         if let Some(environment) = self.environment.get() {
             return Ok(environment);
         }
-        let found = opened(self.place.clone()).await?;
-        let _ = self.found.set(found);
-        let id = self.id;
-        found.perform(move |store| store.attach(id)).await?;
-        let environment = self.environment.get_or_init(|| found);
+        let mut entries = 1;
+        let entered = loop {
+            match self.enter().await {
+                // Somebody has removed it since it was found.
+                Err(Failure::Refused { code, .. })
+                    if entries < ENTRIES_MAX && matches!(&*code, "REMOVED" | "ENOENT") =>
+                {
+                    entries += 1;
+                }
+                entered => break entered?,
+            }
+        };
+        let environment = self.environment.get_or_init(|| entered);
         if self.is_closed.load(Ordering::Acquire) {
             self.leave(environment);
             return Err(shut_down());
         }
         Ok(environment)
+    }
+
+    async fn enter(&self) -> Result<&'static Environment, Failure> {
+        let found = opened(self.place.clone()).await?;
+        let before = unpoisoned(&self.found).replace(found);
+        if let Some(before) = before.filter(|before| !std::ptr::eq(*before, found)) {
+            self.leave(before);
+        }
+        let id = self.id;
+        found.perform(move |store| store.attach(id)).await?;
+        Ok(found)
     }
 
     async fn call(self: Arc<Self>, lane: Lane, call: Call) -> Result<Value, Failure> {
@@ -188,7 +215,7 @@ impl Engine for FileEngine {
     }
 
     fn trouble(&self) -> Option<Failure> {
-        if let Some(environment) = self.user.found.get() {
+        if let Some(environment) = *unpoisoned(&self.user.found) {
             return environment.trouble();
         }
         let process = folder::in_the_way(&self.user.place)?;
@@ -227,7 +254,8 @@ impl Engine for FileEngine {
             return;
         }
         // Also when nobody saw it enter: whoever wanted to know may have been dropped meanwhile.
-        if let Some(environment) = self.user.found.get() {
+        let found = *unpoisoned(&self.user.found);
+        if let Some(environment) = found {
             self.user.leave(environment);
         }
     }
@@ -237,20 +265,6 @@ impl Drop for FileEngine {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Opens a store on a thread of its own: another process may be about to begin it, and may take its time.
-async fn opened(place: Place) -> Result<&'static Environment, Failure> {
-    let (tell, told) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("ferrolock-opens".to_owned());
-    let begun = thread.spawn(move || {
-        let found = Environment::open(&place, || !tell.is_closed());
-        // Whoever asked may be gone.
-        let _ = tell.send(found);
-    });
-    begun.map_err(|error| folder::io_trouble("a thread to open the store", &error))?;
-    let gone = || Failure::Unknown("the thread that opens the store has ended".to_owned());
-    told.await.unwrap_or_else(|_| Err(gone()))
 }
 
 fn refused(code: &str, message: impl Into<String>) -> Failure {

@@ -1,7 +1,7 @@
 //! The stores that this process has open, each once.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,21 +9,22 @@ use tokio::sync::oneshot;
 
 use super::super::lua::Interpreter;
 use super::address::Place;
-use super::folder::{Entry, Folder};
-use super::map::Map;
+use super::directory::inode_of;
+use super::folder::{self, Entry, Folder, Found, Rest};
+use super::map::{Map, Opening};
 use super::mourning::Mourning;
 use super::refused;
 use super::rows::Inode;
 use super::store::{Aftermath, Store};
 use super::turn::Turn;
 use super::wakes::{Post, Socket};
-use crate::engine::{Clock, Failure, Signal, Tick, unpoisoned};
+use crate::engine::{Clock, Failure, KEEPER_THREAD, Signal, Tick, unpoisoned};
 use crate::protocol::script::{Call, Value};
 
 /// How much a store can hold; its file grows as it is used.
 const SIZE: usize = 1 << 30;
 
-/// How often a store of another boot that somebody still uses is tried.
+/// How often a store is tried that could be begun anew if nobody used it.
 const TRIES: u32 = 500;
 const TRY_EVERY: Duration = Duration::from_millis(2);
 
@@ -32,7 +33,42 @@ const TRY_EVERY: Duration = Duration::from_millis(2);
 pub(super) enum Opened {
     Now(&'static Environment),
     Later,
-    InUse,
+    InUse(Rest),
+}
+
+/// The stores that this process has open, and the directories in which it is about to open one.
+#[derive(Debug)]
+struct Table {
+    /// By the inode of the file `store`, which stays taken while it is here: a second way to a directory, by a link or a
+    /// mount, leads to the same entry.
+    open: Vec<(Inode, &'static Environment)>,
+    opening: Vec<Inode>,
+}
+
+/// Held for a look or an entry only: a disk that stands still must not keep this process from other stores.
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    open: Vec::new(),
+    opening: Vec::new(),
+});
+
+/// Keeps other threads of this process from opening what is in a directory: LMDB must open a map only once.
+struct Alone(Inode);
+
+impl Alone {
+    fn in_directory(inode: Inode) -> Option<Self> {
+        let opening = &mut unpoisoned(&TABLE).opening;
+        if opening.contains(&inode) {
+            return None;
+        }
+        opening.push(inode);
+        Some(Self(inode))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        unpoisoned(&TABLE).opening.retain(|inode| *inode != self.0);
+    }
 }
 
 /// Who asks, and how.
@@ -57,6 +93,8 @@ pub(super) struct Environment {
     /// How long a call takes, in nanoseconds, smoothed.
     call_nanos: AtomicU64,
     process: u32,
+    /// Whether this process has given it up, because a part of it was removed.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Environment {
@@ -70,8 +108,10 @@ impl Environment {
         while is_wanted() {
             match Self::open_sized(place, SIZE)? {
                 Opened::Now(environment) => return Ok(environment),
-                Opened::InUse if in_use == TRIES => return Err(still_used(place)),
-                Opened::InUse => in_use += 1,
+                Opened::InUse(rest) if in_use == TRIES => {
+                    return Err(folder::still_used(place, rest));
+                }
+                Opened::InUse(_) => in_use += 1,
                 Opened::Later => {}
             }
             nap();
@@ -79,25 +119,54 @@ impl Environment {
         Err(Failure::NotSent("nobody waits for the store".to_owned()))
     }
 
-    /// Never waits: whoever opens another store must not have to.
+    /// Never waits for another process.
     pub(super) fn open_sized(place: &Place, size: usize) -> Result<Opened, Failure> {
-        /// By the inode of the file `store`, which stays taken while it is here: a second way to a directory, by a
-        /// link or a mount, leads to the same entry.
-        static OPEN: Mutex<Vec<(Inode, &Environment)>> = Mutex::new(Vec::new());
-        let mut open = unpoisoned(&OPEN);
-        let (path, inode, store) = Folder::find(place)?;
-        if let Some((_, environment)) = open.iter().find(|(of, _)| *of == inode) {
-            environment.check_process()?;
-            return Ok(Opened::Now(environment));
-        }
-        let (folder, opening) = match Folder::open(path, store, size)? {
-            Entry::Open(folder, opening) => (*folder, opening),
-            Entry::Later => return Ok(Opened::Later),
-            Entry::InUse => return Ok(Opened::InUse),
+        let Some(found) = Folder::find(place)? else {
+            return Ok(Opened::Later);
         };
-        let (post, interpreter) = (Post::open(folder.sessions())?, Interpreter::new()?);
-        let (ours, waits) = (folder.turn()?, folder.turn()?);
+        if let Some(known) = Self::known(&found)? {
+            return Ok(Opened::Now(known));
+        }
+        let Some(_alone) = Alone::in_directory(found.directory.inode()) else {
+            return Ok(Opened::Later);
+        };
+        // Another thread may have opened it between the two looks.
+        if let Some(known) = Self::known(&found)? {
+            return Ok(Opened::Now(known));
+        }
+        match Folder::open(found, size)? {
+            Entry::Open(folder, opening) => Self::of(*folder, opening),
+            Entry::Later => Ok(Opened::Later),
+            Entry::InUse(rest) => Ok(Opened::InUse(rest)),
+        }
+    }
+
+    /// That store, if this process has it open.
+    fn known(found: &Found) -> Result<Option<&'static Self>, Failure> {
+        let Some(store) = &found.store else {
+            return Ok(None);
+        };
+        let inode = inode_of(store)?;
+        let table = unpoisoned(&TABLE);
+        let known = table.open.iter().find(|(of, _)| *of == inode);
+        match known.filter(|(_, environment)| !environment.is_over()) {
+            Some((_, environment)) => environment.check_process().map(|()| Some(*environment)),
+            None => Ok(None),
+        }
+    }
+
+    fn of(folder: Folder, opening: Opening) -> Result<Opened, Failure> {
+        let parts = || {
+            let (post, interpreter) = (Post::open(folder.sessions())?, Interpreter::new()?);
+            Ok((post, interpreter, folder.turn()?, folder.turn()?))
+        };
+        let (post, interpreter, ours, waits) = match parts() {
+            // Somebody removes it just now.
+            Err(Failure::Refused { code, .. }) if code == "ENOENT" => return Ok(Opened::Later),
+            parts => parts?,
+        };
         // From here on nothing can fail: a map that is open, and in no table, could not be opened again.
+        let (inode, is_over) = (folder.store_inode(), folder.over());
         let store = Store::new(folder, Map::of(opening), interpreter);
         let environment: &'static Self = Box::leak(Box::new(Self {
             post,
@@ -105,9 +174,17 @@ impl Environment {
             mourning: Mourning::default(),
             call_nanos: AtomicU64::new(0),
             process: std::process::id(),
+            is_over,
         }));
-        open.push((inode, environment));
+        let mut table = unpoisoned(&TABLE);
+        // One that was given up may have had the same file.
+        table.open.retain(|(of, _)| *of != inode);
+        table.open.push((inode, environment));
         Ok(Opened::Now(environment))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// A map and a thread do not survive a fork.
@@ -182,7 +259,11 @@ impl Environment {
         if self.check_process().is_err() {
             return;
         }
-        if let Err(work) = self.turn.now(work) {
+        let tried = match is_keeper() {
+            true => Err(work),
+            false => self.turn.now(work),
+        };
+        if let Err(work) = tried {
             let place = self.turn.later(Box::new(move |store| {
                 work(store);
                 Box::new(|| {})
@@ -244,14 +325,12 @@ impl Environment {
         self.turn.look(Store::lifeline)
     }
 
-    /// Why calls do not get their turn.
+    /// Why a call did not get its turn: asked when it was given up, and may have left the line.
     pub(super) fn trouble(&self) -> Option<Failure> {
-        if !self.turn.is_waited_for() {
-            return None;
-        }
         let who = match self.turn.holder() {
             Some(process) if process != self.process => format!("process {process}"),
-            _ => "another process".to_owned(),
+            _ if self.turn.is_waited_for() => "another process".to_owned(),
+            _ => return None,
         };
         Some(Failure::NotSent(format!(
             "the store is held by {who}, which may be stopped"
@@ -271,22 +350,17 @@ impl Environment {
     }
 }
 
+/// It ends clients too, whose last release it has sent.
+fn is_keeper() -> bool {
+    std::thread::current().name() == Some(KEEPER_THREAD)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "on the thread that opens a store and does nothing else; another process is about to be done"
 )]
 fn nap() {
     std::thread::sleep(TRY_EVERY);
-}
-
-fn still_used(place: &Place) -> Failure {
-    refused(
-        "INUSE",
-        format!(
-            "{} was begun before this machine was started, and somebody still uses it (another machine or kernel?): end that, or use another directory",
-            place.path.display()
-        ),
-    )
 }
 
 fn too_late() -> Failure {

@@ -54,14 +54,14 @@ impl World {
         let read = |path: &str| {
             std::fs::read_to_string(path)
                 .map(|text| text.trim().to_owned())
-                .map_err(|error| super::folder::io_trouble(path, &error))
+                .map_err(|error| super::directory::io_trouble(path, &error))
         };
         let namespace = "/proc/self/ns/time";
         let time_namespace = match std::fs::read_link(namespace) {
             Ok(link) => link.to_string_lossy().into_owned(),
             // A kernel without time namespaces has one clock for all.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "none".to_owned(),
-            Err(error) => return Err(super::folder::io_trouble(namespace, &error)),
+            Err(error) => return Err(super::directory::io_trouble(namespace, &error)),
         };
         Ok(Self {
             boot: read("/proc/sys/kernel/random/boot_id")?,
@@ -143,7 +143,7 @@ impl Header {
         let mut file = || number(next("file")?);
         let files = [file()?, file()?, file()?];
         let is_whole = lines.next() == Some("end") && text.ends_with('\n');
-        if !is_whole || !map.starts_with("map-") || map.contains('/') {
+        if !is_whole || !super::parts::is_map(&map) {
             return Err(garbled());
         }
         if boot != here.boot {
@@ -196,7 +196,11 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header::new(World::here().unwrap(), "map-1".to_owned(), [7, 8, 9])
+        Header::new(
+            World::here().unwrap(),
+            "map-00112233445566aa".to_owned(),
+            [7, 8, 9],
+        )
     }
 
     #[test]

@@ -24,8 +24,8 @@ impl Lone {
             path: directory.path().to_owned(),
             on_any_file_system: true,
         };
-        let (path, _, file) = Folder::find(&place).unwrap();
-        let Entry::Open(folder, opening) = Folder::open(path, file, SIZE).unwrap() else {
+        let found = Folder::find(&place).unwrap().expect("nobody removes it");
+        let Entry::Open(folder, opening) = Folder::open(found, SIZE).unwrap() else {
             panic!("nobody else is at it");
         };
         Self {

@@ -42,35 +42,25 @@ impl Opening {
     pub(super) fn begin_new(folder: &Path, size: usize) -> Result<Self, Failure> {
         let locks = folder.join(FILES[1]);
         // LMDB would leave it a hole and write to it through its memory: on a full disk, the end of this process.
-        let written = super::folder::new_file(&locks).and_then(|mut file| file.write_all(&LOCKS));
-        written.map_err(|error| super::folder::io_trouble(&locks.display().to_string(), &error))?;
+        let written = super::parts::new_file(&locks).and_then(|mut file| file.write_all(&LOCKS));
+        written
+            .map_err(|error| super::directory::io_trouble(&locks.display().to_string(), &error))?;
         Self::open(folder, size)
     }
 
-    /// Opens the map in that folder. Once per folder and process.
-    fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
+    /// Opens the map in that folder, which has one: LMDB would begin a file anew that is missing or empty. Once per folder and
+    /// process.
+    pub(super) fn open(folder: &Path, size: usize) -> Result<Self, Failure> {
         let env = Self::open_env(folder, size).map_err(|error| trouble(&error))?;
         let data = folder.join(FILES[0]);
         keep_from_children(&data)
-            .map_err(|error| super::folder::io_trouble(&data.display().to_string(), &error))?;
+            .map_err(|error| super::directory::io_trouble(&data.display().to_string(), &error))?;
         Ok(Self { env, data, size })
     }
 
-    /// Takes part in the map in that folder, which somebody has made.
-    pub(super) fn join(folder: &Path, size: usize) -> Result<Self, Failure> {
-        let data = folder.join(FILES[0]);
-        let told = |error| super::folder::io_trouble(&data.display().to_string(), &error);
-        // LMDB would begin an empty file anew.
-        if fs::metadata(&data).map_err(told)?.len() == 0 {
-            return Err(refused(
-                "CORRUPT",
-                format!(
-                    "{} is empty: end the processes that use the store and remove its directory",
-                    data.display()
-                ),
-            ));
-        }
-        Self::open(folder, size)
+    /// Whether nothing was ever written to it.
+    pub(super) fn is_new(&self) -> bool {
+        self.env.info().last_txn_id == 0
     }
 
     fn open_env(folder: &Path, size: usize) -> heed::Result<Env<WithoutTls>> {
@@ -86,6 +76,25 @@ impl Opening {
         )]
         let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(folder) };
         env
+    }
+}
+
+/// A map never is empty.
+pub(super) fn check_not_empty(folder: &Path) -> Result<(), Failure> {
+    let data = folder.join(FILES[0]);
+    match fs::metadata(&data) {
+        Ok(found) if found.len() > 0 => Ok(()),
+        Ok(_) => Err(refused(
+            "CORRUPT",
+            format!(
+                "{} is empty: end the processes that use the store and remove its directory",
+                data.display()
+            ),
+        )),
+        Err(error) => Err(super::directory::io_trouble(
+            &data.display().to_string(),
+            &error,
+        )),
     }
 }
 
@@ -250,7 +259,7 @@ impl Change {
 /// What a caller is told of an error of the map.
 pub(super) fn trouble(error: &heed::Error) -> Failure {
     match error {
-        heed::Error::Io(error) => super::folder::io_trouble("the store", error),
+        heed::Error::Io(error) => super::directory::io_trouble("the store", error),
         heed::Error::Mdb(MdbError::MapFull) => full(),
         heed::Error::Mdb(MdbError::Panic) => refused(
             "BROKEN",

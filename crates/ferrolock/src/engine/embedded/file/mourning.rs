@@ -13,6 +13,8 @@ use crate::engine::unpoisoned;
 
 /// For more sessions than this at a time, whoever waits looks again now and then, as it does anyway.
 const SESSIONS_MAX: usize = 64;
+/// A thread that waits for a session stays until that ends, also when nobody waits for it any more.
+const THREADS_MAX: usize = 512;
 
 /// Which channels are to be woken at the end of which session.
 #[derive(Debug, Default)]
@@ -28,7 +30,8 @@ impl Mourning {
             channels.insert(channel);
             return false;
         }
-        if sessions.len() >= SESSIONS_MAX {
+        let waited_for = sessions.values().filter(|channels| !channels.is_empty());
+        if waited_for.count() >= SESSIONS_MAX || sessions.len() >= THREADS_MAX {
             return false;
         }
         sessions.insert(session.to_owned(), BTreeSet::from([channel]));
@@ -73,5 +76,33 @@ fn has_ended(file: &File) -> bool {
             Err(rustix::io::Errno::INTR) => {}
             done => return done.is_ok(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places were kept for sessions that nobody waited for any more, until they ended: a process that had once waited for
+    /// 64 others, which live on, was woken by no other's death again.
+    #[test]
+    fn who_is_not_waited_for_any_more_takes_no_place() {
+        let mourning: &Mourning = Box::leak(Box::default());
+        let folder = tempfile::tempdir().unwrap();
+        let mut alive = Vec::new();
+        for number in 0..SESSIONS_MAX {
+            let session = number.to_string();
+            let path = folder.path().join(&session);
+            let theirs = File::create(&path).unwrap();
+            flock(&theirs, FlockOperation::LockExclusive).unwrap();
+            alive.push(theirs);
+            assert!(mourning.is_new(&session, b"x".to_vec()));
+            mourning.begin(&session, File::open(&path).ok(), |_| ());
+        }
+        assert!(!mourning.is_new("one more", b"x".to_vec()));
+
+        mourning.forget(b"x");
+
+        assert!(mourning.is_new("one more", b"y".to_vec()));
     }
 }

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::super::keyspace::Millis;
-use super::folder::{inode_of, io_trouble, new_file, new_name};
+use super::directory::{inode_of, io_trouble};
 use super::map::Change;
+use super::parts::{is_name, new_file, new_name};
 use super::rows::{self, Inode};
 use crate::engine::Failure;
 
@@ -212,10 +213,9 @@ impl Others {
 }
 
 /// The session whose file or socket is called so.
-fn session_of_file(name: &str) -> Option<&str> {
+pub(super) fn session_of_file(name: &str) -> Option<&str> {
     let session = name.strip_suffix(SOCKET).unwrap_or(name);
-    let is_one = session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_one.then_some(session)
+    is_name(session).then_some(session)
 }
 
 fn open(path: &Path) -> Option<File> {

@@ -66,11 +66,13 @@ impl Store {
 
     /// One engine more uses the store; the first begins the session.
     pub(super) fn attach(&mut self, engine: u64) -> Result<(), Failure> {
+        // Whoever comes now would be alone in what is left of it.
+        self.folder.look(self.folder.header.micros());
+        self.check_in_place()?;
         if let Some(open) = &mut self.session {
             open.engines.insert(engine);
             return Ok(());
         }
-        self.check_in_place(None)?;
         let session = Session::begin(&self.folder.sessions())?;
         let now = self.folder.header.micros() / 1000;
         let registered = self.map.begin().and_then(|mut change| {
@@ -135,7 +137,7 @@ impl Store {
         call: &Call,
     ) -> (Result<Value, Failure>, Aftermath) {
         let micros = self.folder.header.micros();
-        if !self.folder.is_in_place(asked) {
+        if !self.folder.is_in_place(asked, micros) {
             return (self.call_in_vain(micros, call), Aftermath::default());
         }
         self.call_at(micros, client, call)
@@ -323,8 +325,9 @@ impl Store {
         reply
     }
 
-    fn check_in_place(&self, asked: Option<&Path>) -> Result<(), Failure> {
-        if self.folder.is_in_place(asked) {
+    fn check_in_place(&mut self) -> Result<(), Failure> {
+        let micros = self.folder.header.micros();
+        if self.folder.is_in_place(None, micros) {
             return Ok(());
         }
         Err(self.removed())
@@ -348,13 +351,13 @@ impl Store {
         ear: Arc<dyn Ear>,
         bind: impl FnOnce(&str) -> std::io::Result<Socket>,
     ) -> Result<ListenerId, Failure> {
-        self.check_in_place(None)?;
+        self.check_in_place()?;
         let Some(open) = &mut self.session else {
             return Err(Failure::Closed(crate::engine::SHUT_DOWN.to_owned()));
         };
         if open.socket.is_none() {
             let bound = bind(&open.session.name);
-            let told = |error| super::folder::io_trouble("the store's sockets", &error);
+            let told = |error| super::directory::io_trouble("the store's sockets", &error);
             open.socket = Some(bound.map_err(told)?);
         }
         let listener = self.server.channels.add(channel, engine, ear);

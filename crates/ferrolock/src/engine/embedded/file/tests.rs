@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
-use crate::engine::{Clock, Ear, Failure, Signal, Tick};
+use crate::engine::{Clock, Ear, Failure, KEEPER_THREAD, Signal, Tick};
 use crate::protocol::lock::{self, Bearer, LockKeys};
 use crate::protocol::script::{Call, Value};
 
@@ -178,19 +178,20 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
 async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
     let folder = testkit::store_folder();
     let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
-    let (path, _, old) = Folder::find(&place).unwrap();
-    std::fs::remove_file(path.join("store")).unwrap();
+    std::fs::write(folder.path().join("store"), "").unwrap();
+    let old = Folder::find(&place).unwrap().unwrap();
+    std::fs::remove_file(folder.path().join("store")).unwrap();
     let environment = opened(&place, 8 << 20);
     assert_eq!(acquire(environment, 0).await, Ok(Value::Nil));
     let listed = || {
-        std::fs::read_dir(&path)
+        std::fs::read_dir(folder.path())
             .unwrap()
             .flatten()
             .map(|entry| entry.path())
     };
     let before: BTreeSet<_> = listed().collect();
 
-    let entry = Folder::open(path.clone(), old, 8 << 20).unwrap();
+    let entry = Folder::open(old, 8 << 20).unwrap();
 
     assert!(matches!(entry, Entry::Later), "{entry:?}");
     assert_eq!(listed().collect::<BTreeSet<_>>(), before);
@@ -217,4 +218,36 @@ async fn an_engine_that_entered_twice_leaves_once() {
     environment.post(|store| store.detach(1, None));
     environment.perform(|store| store.attach(2)).await.unwrap();
     assert_eq!(sessions(), 1);
+}
+
+/// The keeper ends a client whose last release it has sent. On a disk that stood still it stood still with it, and renewed nothing
+/// for any other client of the process.
+#[tokio::test]
+async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
+    let (environment, _folder) = store(8 << 20);
+    let (stands, standing) = std::sync::mpsc::channel();
+    let (goes_on, still) = std::sync::mpsc::channel::<()>();
+    let disk = std::thread::spawn(move || {
+        environment.post(move |_| {
+            stands.send(()).unwrap();
+            // Until the sender of this goes.
+            let _ = still.recv();
+        });
+    });
+    standing.recv_timeout(testkit::LIMIT).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let (told, is_told) = std::sync::mpsc::channel();
+
+    let keeper = std::thread::Builder::new().name(KEEPER_THREAD.to_owned());
+    let keeper = keeper.spawn(move || {
+        environment.post(move |_| done.send(()).unwrap());
+        told.send(()).unwrap();
+    });
+
+    is_told.recv_timeout(testkit::LIMIT).unwrap();
+    assert!(is_done.try_recv().is_err(), "nobody had the turn for it");
+    drop(goes_on);
+    is_done.recv_timeout(testkit::LIMIT).unwrap();
+    disk.join().unwrap();
+    keeper.unwrap().join().unwrap();
 }

@@ -261,16 +261,25 @@ impl<S> fmt::Debug for Turn<S> {
 
 /// The process that alone has the lock of that file.
 pub(super) fn holder_of(file: &Metadata) -> Option<u32> {
+    process_in_locks(file, &["WRITE"])
+}
+
+/// A process that has the lock of that file, alone or with others.
+pub(super) fn user_of(file: &Metadata) -> Option<u32> {
+    process_in_locks(file, &["READ", "WRITE"])
+}
+
+fn process_in_locks(file: &Metadata, kinds: &[&str]) -> Option<u32> {
     // The list is read in pieces, and lines are left out when others change it meanwhile.
     (0..LOOKS).find_map(|_| {
         let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        holder_in(&locks, file.dev(), file.ino())
+        process_in(&locks, kinds, file.dev(), file.ino())
     })
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234 on device fe:00. Some file systems
 /// tell programs of other devices than those that stand here.
-fn holder_in(locks: &str, device: u64, inode: u64) -> Option<u32> {
+fn process_in(locks: &str, kinds: &[&str], device: u64, inode: u64) -> Option<u32> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let (on_device, anywhere) = (
         format!("{major:02x}:{minor:02x}:{inode}"),
@@ -280,7 +289,7 @@ fn holder_in(locks: &str, device: u64, inode: u64) -> Option<u32> {
         locks.lines().find_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
-                [_, "FLOCK", _, "WRITE", process, file, ..] if is_it(file) => {
+                [_, "FLOCK", _, kind, process, file, ..] if kinds.contains(kind) && is_it(file) => {
                     process.parse().ok().filter(|process| *process > 0)
                 }
                 _ => None,
@@ -306,11 +315,16 @@ mod tests {
                      7: FLOCK  ADVISORY  WRITE 47 00:1b:16 0 EOF\n";
 
         let device = rustix::fs::makedev(0xfe, 0);
-        assert_eq!(holder_in(locks, device, 12), Some(41));
-        assert_eq!(holder_in(locks, device, 13), None);
-        assert_eq!(holder_in(locks, device, 14), None);
-        assert_eq!(holder_in(locks, device, 15), Some(46));
-        assert_eq!(holder_in(locks, device, 16), Some(47));
-        assert_eq!(holder_in(locks, device, 2), None);
+        let holder = |inode| process_in(locks, &["WRITE"], device, inode);
+        assert_eq!(holder(12), Some(41));
+        assert_eq!(holder(13), None);
+        assert_eq!(holder(14), None);
+        assert_eq!(holder(15), Some(46));
+        assert_eq!(holder(16), Some(47));
+        assert_eq!(holder(2), None);
+        let user = |inode| process_in(locks, &["READ", "WRITE"], device, inode);
+        assert_eq!(user(12), Some(41));
+        assert_eq!(user(13), Some(44));
+        assert_eq!(user(99), None);
     }
 }

@@ -84,7 +84,7 @@ struct Unsent {
 
 impl Post {
     pub(super) fn open(folder: PathBuf) -> Result<Self, Failure> {
-        let told = |error: io::Error| super::folder::io_trouble("the store's sockets", &error);
+        let told = |error: io::Error| super::directory::io_trouble("the store's sockets", &error);
         let sends = UnixDatagram::unbound().map_err(told)?;
         sends.set_nonblocking(true).map_err(told)?;
         Ok(Self {
@@ -263,7 +263,8 @@ mod tests {
             ],
         });
 
-        assert_eq!(hears.recv().unwrap(), (b"c".to_vec(), b"0".to_vec()));
+        let got = hears.recv_timeout(testkit::LIMIT).unwrap();
+        assert_eq!(got, (b"c".to_vec(), b"0".to_vec()));
         assert_eq!(deaf, ["nobody"]);
     }
 
@@ -292,7 +293,9 @@ mod tests {
         }
         drop(lets_go);
 
-        let all: BTreeSet<_> = (0..LETTERS).map(|_| hears.recv().unwrap()).collect();
+        let all: BTreeSet<_> = (0..LETTERS)
+            .map(|_| hears.recv_timeout(testkit::LIMIT).unwrap())
+            .collect();
         assert_eq!(all.len(), usize::from(LETTERS));
     }
 }
