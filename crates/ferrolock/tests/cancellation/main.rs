@@ -24,3 +24,5 @@ mod dropped_waits;
 mod many;
 mod shutdown;
 mod world;
+
+testkit::roles![dropped_guards::short_program, many::busy_program];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, Guard, Result};
 use rustix::fs::{FlockOperation, flock};
 use testkit::LIMIT;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 
 use crate::stage::{LONG, Store};
 
@@ -96,9 +96,7 @@ impl Actor {
 }
 
 /// The actor itself.
-#[test]
-fn actor() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn actor(role: &Role) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -28,3 +28,5 @@ mod stopped;
 mod storm;
 mod twice;
 mod wakes;
+
+testkit::roles![actor::actor, forks::parent, storm::swimmer];
