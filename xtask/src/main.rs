@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `api`, `diff` and `bench`.
+//! The project's own commands: `cargo xtask test`, `flaky`, `tidy`, `api`, `diff` and `bench`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -8,6 +8,7 @@
 mod api;
 mod bench;
 mod diff;
+mod flaky;
 mod java;
 mod msrv;
 mod package;
@@ -15,6 +16,7 @@ mod packages;
 mod servers;
 mod shell;
 mod source;
+mod suite;
 mod test;
 mod tidy;
 mod tree;
@@ -26,6 +28,10 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--quick]            every check, in order; --quick: no servers, no docs, no older toolchain
+  flaky [--times N] [--load M] [--limit SECONDS] [FILTER...]
+                            the tests N times (3) beside M busy processes (2), and how often each failed; a test
+                            binary is ended after the limit (1800). FILTER: only tests with one of them in their
+                            path, ferrolock/waiting::wakes::...; without examples in docs
   tidy                      the rules of the tree that no compiler knows
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
@@ -35,9 +41,16 @@ usage: cargo xtask <command>
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let [suite::runner::WORD, binary, rest @ ..] = args.as_slice() {
+        return suite::runner::run(binary, rest);
+    }
+    if args == [flaky::load::WORD] {
+        flaky::load::be_busy();
+    }
     let done = match args.as_slice() {
         ["test"] => test::run(test::Extent::Full),
         ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["flaky", rest @ ..] => flaky::run(rest),
         ["tidy"] => tidy::run(),
         ["api"] => api::print(),
         ["api", "--write"] => api::write(),
