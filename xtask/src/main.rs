@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `flaky`, `tidy`, `api`, `diff` and `bench`.
+//! The project's own commands: `cargo xtask test`, `flaky`, `mutants`, `tidy`, `api`, `diff` and `bench`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,6 +11,7 @@ mod diff;
 mod flaky;
 mod java;
 mod msrv;
+mod mutants;
 mod package;
 mod packages;
 mod servers;
@@ -32,6 +33,8 @@ usage: cargo xtask <command>
                             the tests N times (3) beside M busy processes (2), and how often each failed; a test
                             binary is ended after the limit (1800). FILTER: only tests with one of them in their
                             path, ferrolock/waiting::wakes::...; without examples in docs
+  mutants [args...]         changes the code that decides, one thing at a time, and names what no unit test notices;
+                            an hour and more. Args go to cargo-mutants: --file GLOB, --re PATTERN, --list
   tidy                      the rules of the tree that no compiler knows
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Extent::Full),
         ["test", "--quick"] => test::run(test::Extent::Quick),
         ["flaky", rest @ ..] => flaky::run(rest),
+        [mutants::WORD, filters, binary, rest @ ..] => mutants::run_first(filters, binary, rest),
+        ["mutants", rest @ ..] => mutants::run(rest),
         ["tidy"] => tidy::run(),
         ["api"] => api::print(),
         ["api", "--write"] => api::write(),

@@ -71,7 +71,7 @@ impl Suite<'_> {
         let mut command = self.test(&["--tests"], manner)?;
         command
             .arg("--config")
-            .arg(runner_setting(self.program)?)
+            .arg(runner_setting(self.program, &[runner::WORD])?)
             .env(runner::ORDER, told);
         let status = command.status();
         judged("cargo test --tests", status)
@@ -121,10 +121,13 @@ pub(crate) fn folder(root: &Path, name: &str) -> Result<PathBuf, String> {
     Ok(Path::new(target).join("xtask").join(name))
 }
 
-/// Tells Cargo to start test binaries through this program. A string in JSON is one in TOML.
-fn runner_setting(program: &Path) -> Result<String, String> {
+/// Tells Cargo to start test binaries through this program, with these words before theirs. A string in JSON is one in TOML.
+pub(crate) fn runner_setting(program: &Path, words: &[&str]) -> Result<String, String> {
     let program = program.to_str().ok_or("a path that is no text")?;
-    let words = serde_json::to_string(&[program, runner::WORD]).map_err(|why| why.to_string())?;
+    let words: Vec<&str> = std::iter::once(program)
+        .chain(words.iter().copied())
+        .collect();
+    let words = serde_json::to_string(&words).map_err(|why| why.to_string())?;
     Ok(format!("target.'cfg(all())'.runner = {words}"))
 }
 

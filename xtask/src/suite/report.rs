@@ -43,7 +43,7 @@ impl Report {
         let left_out: usize = self.runs.iter().map(|run| run.left_out.len()).sum();
         match left_out {
             0 => line.push_str("; nothing was left out"),
-            count => line.push_str(&format!("; left out: {count}, each named above (NOT RUN)")),
+            count => line.push_str(&format!("; left out: {count} (the lines NOT RUN)")),
         }
         line
     }
@@ -128,7 +128,7 @@ mod tests {
         );
         assert_eq!(
             part.counts(),
-            "3 tests: 1 passed, 1 failed, 1 ignored; left out: 1, each named above (NOT RUN)"
+            "3 tests: 1 passed, 1 failed, 1 ignored; left out: 1 (the lines NOT RUN)"
         );
     }
 
