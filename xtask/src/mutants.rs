@@ -58,7 +58,7 @@ pub(crate) fn run_first(filters: &str, binary: &str, args: &[&str]) -> Result<()
     shell::run(Command::new(binary).args(args))
 }
 
-/// Judges all packages; `args` go to the tool, which `--file` and `--re` tell to change less.
+/// Judges all packages; `args` go to the tool, which `--re` tells to change less.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let (root, program) = (workspace::root()?, suite::this_program()?);
     let tool = tool(&root)?;
@@ -164,7 +164,7 @@ mod tests {
         let [library, _] = &JUDGES;
         let (root, tool, output) = (Path::new("/r"), Path::new("/t"), Path::new("/o"));
 
-        let mut command = library.command(root, tool, output, &["--file", "x.rs"]);
+        let mut command = library.command(root, tool, output, &["--re", "x.rs"]);
         library.first(Path::new("/p"), &mut command).unwrap();
         library.last(&mut command);
 
@@ -173,7 +173,7 @@ mod tests {
             line.starts_with("t mutants --package ferrolock --jobs 1"),
             "{line}"
         );
-        assert!(line.contains(" --file x.rs --cargo-arg=--lib "), "{line}");
+        assert!(line.contains(" --re x.rs --cargo-arg=--lib "), "{line}");
         assert!(
             line.contains(r#"runner = ["/p","--first","driver::,tenure::,"#),
             "{line}"
