@@ -141,7 +141,10 @@ fn wanted(args: &[&str]) -> Result<Wanted, String> {
             filter => wanted.filters.push(filter.to_owned()),
         }
     }
-    Ok(wanted)
+    match wanted.times {
+        0 => Err(USAGE.to_owned()),
+        _ => Ok(wanted),
+    }
 }
 
 #[cfg(test)]
@@ -206,7 +209,12 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_told() {
-        for args in [&["--times"][..], &["--times", "x"], &["--loud", "1"]] {
+        for args in [
+            &["--times"][..],
+            &["--times", "x"],
+            &["--times", "0"],
+            &["--loud", "1"],
+        ] {
             assert_eq!(wanted(args), Err(USAGE.to_owned()), "{args:?}");
         }
     }

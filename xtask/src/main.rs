@@ -34,7 +34,7 @@ usage: cargo xtask <command>
                             binary is ended after the limit (1800). FILTER: only tests with one of them in their
                             path, ferrolock/waiting::wakes::...; without examples in docs
   mutants [args...]         changes the code that decides, one thing at a time, and names what no unit test notices;
-                            an hour and more. Args go to cargo-mutants: --list; --re keeper/watch for less
+                            an hour and more. Args go to cargo-mutants: --re keeper/watch does less
   tidy                      the rules of the tree that no compiler knows
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
