@@ -54,13 +54,12 @@ impl Wishes {
 }
 
 fn main() {
-    if let Some(role) = process::role() {
-        return match role.name() {
-            "pairs" => embedded::rate::help(&role),
-            "peer" => peers::worker::help(&role),
-            _ => lock::handover::help(&role),
-        };
-    }
+    process::play(&[
+        ("pairs", embedded::rate::help),
+        ("peer", peers::worker::help),
+        ("bare", lock::handover::help_bare),
+        ("handover", lock::handover::help),
+    ]);
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [once, url, name] = args.as_slice()
         && once == peers::ONCE

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `api`, `diff` and `bench`.
+//! The project's own commands: `cargo xtask test`, `flaky`, `mutants`, `tidy`, `api`, `diff` and `bench`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -8,13 +8,16 @@
 mod api;
 mod bench;
 mod diff;
+mod flaky;
 mod java;
 mod msrv;
+mod mutants;
 mod package;
 mod packages;
 mod servers;
 mod shell;
 mod source;
+mod suite;
 mod test;
 mod tidy;
 mod tree;
@@ -26,6 +29,12 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--quick]            every check, in order; --quick: no servers, no docs, no older toolchain
+  flaky [--times N] [--load M] [--limit SECONDS] [FILTER...]
+                            the tests N times (3) beside M busy processes (2), and how often each failed; a test
+                            binary is ended after the limit (1800). FILTER: only tests with one of them in their
+                            path, ferrolock/waiting::wakes::...; without examples in docs
+  mutants [args...]         changes the code that decides, one thing at a time, and names what no unit test notices;
+                            an hour and more. Args go to cargo-mutants: --re keeper/watch does less
   tidy                      the rules of the tree that no compiler knows
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
@@ -35,9 +44,18 @@ usage: cargo xtask <command>
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let [suite::runner::WORD, binary, rest @ ..] = args.as_slice() {
+        return suite::runner::run(binary, rest);
+    }
+    if args == [flaky::load::WORD] {
+        flaky::load::be_busy();
+    }
     let done = match args.as_slice() {
         ["test"] => test::run(test::Extent::Full),
         ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["flaky", rest @ ..] => flaky::run(rest),
+        [mutants::WORD, filters, binary, rest @ ..] => mutants::run_first(filters, binary, rest),
+        ["mutants", rest @ ..] => mutants::run(rest),
         ["tidy"] => tidy::run(),
         ["api"] => api::print(),
         ["api", "--write"] => api::write(),

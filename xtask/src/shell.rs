@@ -4,10 +4,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// `cargo`, the one that runs this program, in the workspace root.
+///
+/// What Cargo tells this program about its package is kept from it: build scripts look at that too, and a build from
+/// here and one from a shell would each undo the other.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    for (name, _) in std::env::vars_os() {
+        if is_about_us(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+fn is_about_us(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|beginning| variable.starts_with(beginning))
 }
 
 /// Runs it with our own output; fails if it fails.
@@ -54,7 +68,8 @@ pub(crate) fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 
-fn line(command: &Command) -> String {
+/// The command as one would type it.
+pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_stem().unwrap_or(program.as_os_str());
     std::iter::once(name)
@@ -73,6 +88,24 @@ mod tests {
         let told = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
 
         assert!(told.contains("sh -c exit 3"), "{told}");
+    }
+
+    /// Cargo sets these for tests as it does for the program.
+    #[test]
+    fn cargo_is_not_told_of_the_package_that_asks_it() {
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+
+        let command = cargo(Path::new("."));
+
+        let removed: Vec<_> = command
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        for name in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(removed.iter().any(|other| other == name), "{removed:?}");
+        }
+        assert!(!removed.iter().any(|other| other == "CARGO"));
     }
 
     #[test]

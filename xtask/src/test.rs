@@ -1,11 +1,11 @@
 //! `cargo xtask test`: every check, in order, until one fails.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::java::Java;
 use crate::servers::Servers;
+use crate::suite::{self, Manner, Order, Report, Suite};
 use crate::{api, msrv, package, shell, tidy, workspace};
 
 /// How much is checked.
@@ -18,8 +18,11 @@ pub(crate) enum Extent {
 
 struct Run {
     root: PathBuf,
+    program: PathBuf,
     servers: Servers,
     java: Java,
+    /// What became of the tests, if they were run.
+    tests: Option<Report>,
     /// What could not be checked here, for the closing block.
     left_out: Vec<String>,
 }
@@ -69,8 +72,10 @@ impl Step {
 pub(crate) fn run(extent: Extent) -> Result<(), String> {
     let mut run = Run {
         root: workspace::root()?,
+        program: suite::this_program()?,
         servers: Servers::default(),
         java: Java::default(),
+        tests: None,
         left_out: Vec::new(),
     };
     let mut times = Vec::new();
@@ -88,6 +93,9 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
         }
     }
     println!("\n{}", table(&times, failed.is_some()));
+    if let Some(report) = &run.tests {
+        println!("\n{}", report.summary());
+    }
     if !run.left_out.is_empty() {
         println!("{}", closing(&run.left_out));
     }
@@ -98,7 +106,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     clippy::disallowed_methods,
     reason = "the time of a step is told to people; nothing is decided by it"
 )]
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let done = work();
     (done, start.elapsed())
@@ -162,27 +170,25 @@ fn features(run: &mut Run) -> Result<(), String> {
 }
 
 fn tests(run: &mut Run) -> Result<(), String> {
-    let mut command = cargo_test(&run.root);
-    command.args(["--workspace", "--all-features"]);
-    run.servers.hand_to(&mut command);
-    run.java.hand_to(&mut command);
-    shell::run(&mut command)
-}
-
-/// `cargo test`, more of them at a time than there are processors: most tests sleep most of their time.
-fn cargo_test(root: &Path) -> Command {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut command = shell::cargo(root);
-    command.arg("test");
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", (2 * threads).to_string());
-    }
-    command
+    let suite = Suite {
+        root: &run.root,
+        servers: &run.servers,
+        java: &run.java,
+        program: &run.program,
+    };
+    suite.build()?;
+    let order = Order {
+        record: suite::folder(&run.root, "tests")?,
+        ..Order::default()
+    };
+    let (report, done) = suite.run(&order, &Manner::Watched);
+    run.tests = Some(report);
+    done
 }
 
 /// What somebody sees who has cloned the repository and installed nothing.
 fn plain(run: &mut Run) -> Result<(), String> {
-    let mut command = cargo_test(&run.root);
+    let mut command = suite::cargo_test(&run.root);
     command.env_remove("CI");
     Servers::hide_from(&mut command);
     Java::hide_from(&mut command);

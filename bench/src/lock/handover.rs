@@ -172,14 +172,7 @@ fn wait_for(lock: &Lock) -> JoinHandle<(Guard, u64)> {
 }
 
 /// The second process.
-pub(crate) fn help(role: &Role) {
-    match role.name() {
-        "bare" => help_bare(role),
-        _ => help_locking(role),
-    }
-}
-
-fn help_bare(role: &Role) {
+pub(crate) fn help_bare(role: &Role) {
     let [port, acquire, release] = role.args() else {
         panic!("a port and two commands");
     };
@@ -199,7 +192,7 @@ fn help_bare(role: &Role) {
     }
 }
 
-fn help_locking(role: &Role) {
+pub(crate) fn help(role: &Role) {
     let url = &role.args()[0];
     one_thread().block_on(async {
         let client = Client::connect(url).await.unwrap();

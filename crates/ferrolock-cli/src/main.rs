@@ -11,8 +11,6 @@
 compile_error!("the command line needs process groups and signals, which only Unix has");
 
 mod address;
-#[cfg(test)]
-mod alone;
 mod cli;
 mod clock;
 mod commands;

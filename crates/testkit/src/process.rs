@@ -1,12 +1,13 @@
 //! The test binary started again, as a second process that can be stopped and killed.
 //!
-//! A helper's `main` is an ordinary test that returns at once unless it was started as a helper. Its name
-//! is the role's name, with its modules if it lies in any:
+//! What such a helper does is its role, a function. Roles are no tests: [`roles!`](crate::roles) lists those of a test
+//! binary, once and in any of its files, and the one that is asked for is played before the test harness begins. A
+//! role's name is its path as it stands in the list:
 //!
 //! ```text
-//! #[test]
-//! fn holder() {
-//!     let Some(role) = process::role() else { return };
+//! testkit::roles![holder];
+//!
+//! fn holder(role: &Role) {
 //!     role.say(&format!("holding {}", role.args()[0]));
 //!     role.hear();
 //! }
@@ -18,22 +19,35 @@
 //!     holder.kill();
 //! }
 //! ```
+//!
+//! A test that changes what its whole process has (signals, environment, working directory, limits) runs [`alone`].
+
+mod alone;
+
+pub use alone::alone;
 
 use crate::leash;
 use crate::wait::eventually;
 use std::env;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::io::{BufRead, BufReader, Write, stderr, stdin, stdout};
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 const ROLE: &str = "FERROLOCK_TEST_ROLE";
 const ARGS: &str = "FERROLOCK_TEST_ARGS";
 
-/// Begins a line of the dialogue, among the lines of the test harness.
+/// How a helper ends that was asked for a role it does not have.
+const NO_SUCH_ROLE: i32 = 2;
+
+/// How a helper ends whose role panicked, as a test binary does.
+const PANICKED: i32 = 101;
+
+/// Begins a line of the dialogue, among what else is printed.
 const MARK: &str = "#> ";
 
 /// A helper as its parent sees it; killed when dropped.
@@ -47,7 +61,9 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts this test binary again to run only the test named `role`.
+    /// Starts this test binary again to play the role of that name.
+    ///
+    /// A role that the binary does not have is told on the standard error output, and ends the helper.
     #[track_caller]
     pub fn again(role: &str, args: &[&str]) -> Self {
         Self::again_under(&[], role, args)
@@ -61,7 +77,8 @@ impl Child {
         command.push(this.as_os_str());
         let mut process = Command::new(command[0])
             .args(&command[1..])
-            .args([role, "--exact", "--include-ignored", "--nocapture"])
+            // For a reader of the process list; and the harness of a binary without roles stumbles over it.
+            .args(["--role", role])
             .env(ROLE, role)
             .env(ARGS, serde_json::to_string(args).expect("strings"))
             .stdin(Stdio::piped())
@@ -145,7 +162,7 @@ impl Drop for Child {
 /// Sorts what the helper prints into dialogue and chatter, until it ends.
 fn listen(output: ChildStdout, chatter: Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (heard, lines) = mpsc::channel();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             match line.strip_prefix(MARK) {
                 // The parent may have stopped listening.
@@ -157,17 +174,73 @@ fn listen(output: ChildStdout, chatter: Arc<Mutex<Vec<String>>>) -> Receiver<Str
     lines
 }
 
-/// The role this process was started for; `None` in the tests' main process.
+/// What a helper does.
+pub type Play = fn(&Role);
+
+/// Plays the role this process was started for, and ends the process; returns if it was started for none.
 ///
-/// From this call on the process ends with its parent, whatever it is doing.
-pub fn role() -> Option<Role> {
+/// [`roles!`](crate::roles) calls it in a test binary; a program calls it first in its `main`. From then on the process
+/// ends with its parent, whatever it is doing.
+pub fn play(roles: &[(&str, Play)]) {
+    let Some(role) = role() else { return };
+    let Some((_, play)) = roles.iter().find(|(name, _)| *name == role.name) else {
+        let names: Vec<&str> = roles.iter().map(|(name, _)| *name).collect();
+        let _ = writeln!(stderr(), "no role `{}` here, only {names:?}", role.name);
+        process::exit(NO_SUCH_ROLE);
+    };
+    ignore_broken_pipes();
+    parents_lines();
+    let play = *play;
+    let name = role.name.clone();
+    let player = thread::Builder::new()
+        .name(name)
+        .spawn(move || play(&role))
+        .expect("a thread");
+    process::exit(match player.join() {
+        Ok(()) => 0,
+        Err(_) => PANICKED,
+    });
+}
+
+fn role() -> Option<Role> {
     let name = env::var(ROLE).ok()?;
     let args = env::var(ARGS).expect("given together with the role");
-    parents_lines();
     Some(Role {
         name,
         args: serde_json::from_str(&args).expect("a list of strings"),
     })
+}
+
+/// As Rust does before `main`: to write to a peer that is gone is an error, and not our end.
+#[expect(
+    unsafe_code,
+    reason = "the standard library does it only on the way to `main`, and no crate here has a safe form of it"
+)]
+fn ignore_broken_pipes() {
+    // SAFETY: no handler is installed, and there are no other threads yet to disagree.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Lists the roles of a test binary by their paths; see [`process`](crate::process).
+///
+/// Also of a unit-test binary, behind `#[cfg(test)]`. A role may have attributes: `#[cfg(unix)] holder`.
+#[macro_export]
+macro_rules! roles {
+    ($($(#[$attribute:meta])* $role:path),+ $(,)?) => {
+        const _: () = {
+            extern "C" fn before_main() {
+                $crate::process::play(&[$($(#[$attribute])* (stringify!($role), $role)),+]);
+            }
+
+            // What stands in this section the C library calls on the way to `main`: threads, files, sockets and the
+            // environment are there by then. A panic in it ends the process.
+            #[allow(unsafe_code, reason = "the only way to come before the harness, whose `main` is not ours")]
+            #[used]
+            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+            #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+            static BEFORE_MAIN: extern "C" fn() = before_main;
+        };
+    };
 }
 
 /// A helper as it sees itself.
@@ -191,7 +264,7 @@ impl Role {
     /// Says a line to the parent.
     pub fn say(&self, line: &str) {
         let mut output = stdout().lock();
-        // The harness may have left a line unfinished; and its capture does not reach this handle.
+        // Something may have left a line unfinished; and no capture of a harness reaches this handle.
         write!(output, "\n{MARK}{line}\n")
             .and_then(|()| output.flush())
             .expect("the parent listens");
@@ -211,7 +284,7 @@ fn parents_lines() -> &'static Mutex<Receiver<String>> {
     static LINES: OnceLock<Mutex<Receiver<String>>> = OnceLock::new();
     LINES.get_or_init(|| {
         let (heard, lines) = mpsc::channel();
-        std::thread::spawn(move || follow_parent(&heard));
+        thread::spawn(move || follow_parent(&heard));
         Mutex::new(lines)
     })
 }
@@ -222,4 +295,18 @@ fn follow_parent(heard: &Sender<String>) {
         let _ = heard.send(line);
     }
     process::exit(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LIMIT;
+
+    /// This binary, of the unit tests, lists none.
+    #[test]
+    fn a_binary_without_roles_fails_when_it_is_asked_for_one() {
+        let mut helper = Child::again("holder", &[]);
+
+        assert!(!helper.wait(LIMIT).success());
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Long enough for a slow machine under load.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// Blocks until `condition` is true.
 ///

@@ -1,19 +1,24 @@
 //! Helpers: the test binary started again, and what is left when the test process is killed.
 #![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "test code"
 )]
 
-use std::os::unix::process::ExitStatusExt;
+use rustix::process::{Signal, getpid, kill_process};
+use std::io::Write;
+use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::path::Path;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role, alone};
 use testkit::{LIMIT, Server, eventually, servers};
 
+testkit::roles![echo, deaf, landlord, plumber];
+
 /// Repeats what it hears, after its arguments.
-#[test]
-fn echo() {
-    let Some(role) = process::role() else { return };
+fn echo(role: &Role) {
     println!("{}, printed and not said", role.name());
     role.say(&role.args().join("|"));
     loop {
@@ -26,9 +31,7 @@ fn echo() {
 }
 
 /// Never listens.
-#[test]
-fn deaf() {
-    let Some(role) = process::role() else { return };
+fn deaf(role: &Role) {
     role.say("here");
     loop {
         std::thread::park();
@@ -36,9 +39,7 @@ fn deaf() {
 }
 
 /// Starts a server and another helper, tells where they are, and waits for its death.
-#[test]
-fn landlord() {
-    let Some(role) = process::role() else { return };
+fn landlord(role: &Role) {
     let kind = servers()[0];
     let server = Server::start(kind);
     let mut tenant = Child::again("deaf", &[]);
@@ -50,6 +51,14 @@ fn landlord() {
     role.say(&format!("{} {}", server.pid(), tenant.pid()));
     role.say(server.folder().to_str().unwrap());
     role.hear();
+}
+
+/// Writes to a pipe that has no reader any more, and says what came of it.
+fn plumber(role: &Role) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let error = writer.write_all(b"x").unwrap_err();
+    role.say(&format!("{:?}", error.kind()));
 }
 
 #[test]
@@ -72,6 +81,22 @@ fn a_helper_that_fails_shows_it_in_its_status() {
     helper.say("fail");
 
     assert!(!helper.wait(LIMIT).success());
+}
+
+#[test]
+fn a_role_that_the_binary_does_not_have_fails() {
+    let mut helper = Child::again("ehco", &[]);
+
+    assert_eq!(helper.wait(LIMIT).code(), Some(2));
+}
+
+/// The standard library sees to that on the way to `main`; a helper begins before it.
+#[test]
+fn a_helper_that_writes_to_a_peer_that_is_gone_lives_on() {
+    let mut helper = Child::again("plumber", &[]);
+
+    assert_eq!(helper.hear(LIMIT), "BrokenPipe");
+    assert!(helper.wait(LIMIT).success());
 }
 
 #[test]
@@ -117,6 +142,37 @@ fn a_dropped_helper_is_gone_even_when_stopped() {
     drop(helper);
 
     assert!(!is_alive(pid));
+}
+
+#[test]
+fn a_body_that_runs_alone_has_a_process_of_its_own() {
+    alone(|| {
+        let parent = Path::new("/proc").join(parent_id().to_string());
+        let parents_program = std::fs::read_link(parent.join("exe")).unwrap();
+        assert_eq!(parents_program, std::env::current_exe().unwrap());
+        println!("passed, so this is not shown");
+    });
+}
+
+#[test]
+#[should_panic(expected = "printed before the panic")]
+fn a_body_that_fails_alone_fails_the_test_with_what_it_printed() {
+    alone(|| {
+        println!("printed before the panic");
+        panic!("as asked");
+    });
+}
+
+#[test]
+#[should_panic(expected = "it did not pass (exit status: 0)")]
+fn a_body_that_does_not_come_to_its_end_fails_the_test() {
+    alone(|| std::process::exit(0));
+}
+
+#[test]
+#[should_panic(expected = "it did not pass (signal: 9")]
+fn a_body_that_is_killed_fails_the_test() {
+    alone(|| kill_process(getpid(), Signal::KILL).unwrap());
 }
 
 #[test]

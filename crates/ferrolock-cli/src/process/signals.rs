@@ -134,11 +134,11 @@ fn ignored() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone::alone;
+    use testkit::process::alone;
 
     /// Signals are the whole process's: another test would hear those that are raised here, and raise its own.
-    fn alone_with_signals(test: &str, story: impl Future<Output = ()>) {
-        alone(&format!("process::signals::tests::{test}"), || {
+    fn alone_with_signals(story: impl Future<Output = ()>) {
+        alone(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
@@ -149,7 +149,7 @@ mod tests {
     /// A signal between the end of the wait and the start of the command was nobody's.
     #[test]
     fn what_comes_before_the_command_is_passed_on_to_it() {
-        alone_with_signals("what_comes_before_the_command_is_passed_on_to_it", async {
+        alone_with_signals(async {
             let signals = Signals::ending().unwrap();
             let mut other = Signals::ending().unwrap();
             nix::sys::signal::raise(NixSignal::SIGHUP).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     /// As after `fg` and Ctrl-Z at once. The other way round the stop would be undone.
     #[test]
     fn going_on_comes_before_the_next_stop() {
-        alone_with_signals("going_on_comes_before_the_next_stop", async {
+        alone_with_signals(async {
             let mut signals = Signals::ending().unwrap().and_forwarded().unwrap();
             // Heard last, by ears of its own: what was raised before it has come through the runtime's pipe then.
             let mut last = unix::signal(SignalKind::child()).unwrap();

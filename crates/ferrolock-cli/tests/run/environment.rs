@@ -5,7 +5,6 @@ use std::process::Stdio;
 
 use testkit::{Kind, Server};
 
-use crate::alone::alone;
 use crate::run::Run;
 use crate::stage::Stage;
 
@@ -94,23 +93,20 @@ fn a_handle_that_is_passed_on_reaches_the_command() {
 /// in their process is inherited too.
 #[test]
 fn the_command_inherits_no_handle_of_ours() {
-    alone(
-        "environment::the_command_inherits_no_handle_of_ours",
-        || {
-            let stage = Stage::file();
-            let script = "ls /proc/$$/fd";
+    testkit::process::alone(|| {
+        let stage = Stage::file();
+        let script = "ls /proc/$$/fd";
 
-            let ended = stage.run(&["x", "--", "sh", "-c", script]);
+        let ended = stage.run(&["x", "--", "sh", "-c", script]);
 
-            let mut plain = std::process::Command::new("sh");
-            let plain = plain
-                .args(["-c", script])
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
-            assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
-        },
-    );
+        let mut plain = std::process::Command::new("sh");
+        let plain = plain
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(ended.output, String::from_utf8(plain.stdout).unwrap());
+    });
 }
 
 #[test]

@@ -13,8 +13,6 @@
     reason = "test code: a failure ends the test, and real commands live in real time"
 )]
 
-#[path = "../../src/alone.rs"]
-mod alone;
 #[macro_use]
 mod stage;
 mod run;
@@ -32,3 +30,5 @@ mod signals;
 mod silence;
 mod terminal;
 mod waiting;
+
+testkit::roles![silence::writer];

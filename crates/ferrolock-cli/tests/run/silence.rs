@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 use rustix::process::Signal;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{Answer, Kind, LIMIT, Server, StubServer};
 
 use crate::run::{Ended, Run, living_in_environment};
@@ -212,10 +212,8 @@ fn stopped_writer(stage: &Stage) -> Child {
     writer
 }
 
-/// Not a test: that process.
-#[test]
-fn writer() {
-    let Some(role) = process::role() else { return };
+/// That process.
+pub(crate) fn writer(role: &Role) {
     let turn = File::open(&role.args()[0]).unwrap();
     flock(&turn, FlockOperation::LockExclusive).unwrap();
     role.say("inside");

@@ -271,3 +271,84 @@ fn drive(
         count.ended(outcome);
     }
 }
+
+#[test]
+fn who_leaves_goes_before_who_comes_in_while_another_hold_goes_on() {
+    let mut count = live();
+    reentered(&mut count, "b");
+    count.leave(Some("a")).unwrap();
+    count.enter("c").unwrap();
+
+    assert_eq!(count.next(), Some(Op::Release { left: 1 }));
+    assert_eq!(count.ended(Outcome::Done).left, Some((few(["a"]), 1)));
+    assert_eq!(count.next(), Some(Op::Reenter { count: 2 }));
+}
+
+/// A release that leaves nothing would close the tenure under who comes in.
+#[test]
+fn who_comes_in_goes_before_the_last_one_who_leaves() {
+    let mut count = live();
+    count.enter("b").unwrap();
+    count.leave(Some("a")).unwrap();
+
+    assert_eq!(count.leaving(), ["a"]);
+    assert_eq!(count.next(), Some(Op::Reenter { count: 1 }));
+    assert_eq!(count.ended(Outcome::Done).entered, Some(("b", 1)));
+    assert_eq!(count.next(), Some(Op::Release { left: 1 }));
+    assert_eq!(count.ended(Outcome::Done).left, Some((few(["a"]), 1)));
+    assert!(count.leaving().is_empty());
+}
+
+/// By its number a late answer is told from one to the command under way.
+#[test]
+fn each_command_has_another_number() {
+    let mut count = live();
+    let mut numbers = vec![count.number()];
+
+    count.enter("b").unwrap();
+    count.next();
+    numbers.push(count.number());
+    count.ended(Outcome::Done);
+    count.leave(None).unwrap();
+    count.next();
+    numbers.push(count.number());
+    count.ended(Outcome::Done);
+    assert_eq!(count.linger(), Lingering::UnderWay);
+    numbers.push(count.number());
+
+    assert!(
+        numbers.is_sorted_by(|one, next| one < next),
+        "commands share a number: {numbers:?}"
+    );
+    let under_way: Vec<u64> = numbers
+        .into_iter()
+        .filter(|number| count.is_under_way(*number))
+        .collect();
+    assert_eq!(under_way, [count.number()]);
+    count.ended(Outcome::Done);
+    assert!(!count.is_under_way(count.number()));
+}
+
+#[test]
+fn who_stays_in_a_lost_tenure_hears_that_it_is_lost() {
+    let mut count = live();
+    count.not_ours(LostReason::Removed);
+
+    assert_eq!(count.settles("a"), Err(LostReason::Removed));
+}
+
+/// Somebody left after the release was sent: what it leaves is not what lives here.
+#[test]
+fn who_stays_does_not_hear_from_a_release_that_leaves_too_much() {
+    let mut count = live();
+    reentered(&mut count, "b");
+    reentered(&mut count, "c");
+    count.leave(Some("b")).unwrap();
+    assert_eq!(count.next(), Some(Op::Release { left: 2 }));
+    count.leave(Some("c")).unwrap();
+    count.settles("a").unwrap();
+
+    assert_eq!(count.ended(Outcome::Done).left, Some((few(["b"]), 2)));
+    assert_eq!(count.next(), Some(Op::Release { left: 1 }));
+    assert_eq!(count.ended(Outcome::Done).left, Some((few(["c", "a"]), 1)));
+}

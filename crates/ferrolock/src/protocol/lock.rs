@@ -377,3 +377,7 @@ fn pairs(values: &[Value]) -> Vec<(String, String)> {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferrolock::{Client, Guard, LostReason};
 use testkit::LIMIT;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
@@ -115,9 +115,7 @@ async fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed(stage: &Stage
 }
 
 /// A small program: takes a lock, drops its guard in the way it is told, and returns from `main`.
-#[test]
-fn short_program() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn short_program(role: &Role) {
     let (url, way) = (&role.args()[0], role.args()[1].as_str());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ferrolock::{Client, Lock};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{Kind, LIMIT, Proxy, Server};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -21,9 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 4;
 
 /// A small program: asks for a lock in the way it is told, gives up, and returns from `main`.
-#[test]
-fn impatient_program() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn impatient_program(role: &Role) {
     let [url, threads, way] = role.args() else {
         panic!("{:?}", role.args());
     };

@@ -25,3 +25,9 @@ mod given_up;
 mod many;
 mod shutdown;
 mod world;
+
+testkit::roles![
+    dropped_guards::short_program,
+    given_up::impatient_program,
+    many::busy_program,
+];

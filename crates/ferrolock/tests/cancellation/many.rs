@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ferrolock::Client;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
 
@@ -68,9 +68,7 @@ const PAIRS: usize = 100_000;
 const WORKERS: usize = 64;
 
 /// Takes and gives back, and says what it has before and after. A process of its own: memory is counted.
-#[test]
-fn busy_program() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn busy_program(role: &Role) {
     let url = role.args()[0].clone();
     stories::threads().block_on(async {
         let client = Client::connect(&url).await.unwrap();

@@ -1,7 +1,7 @@
 //! 8 tasks in each of 4 processes, and a counter that loses counts unless they are kept apart.
 
 use ferrolock::Client;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{Counter, LIMIT};
 
 use crate::stage::Stage;
@@ -36,9 +36,7 @@ impl Lock {
 }
 
 /// A process of the crowd: told the engine, the file of the counter, the lock, and how often each task counts.
-#[test]
-fn contender() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn contender(role: &Role) {
     let [url, file, name, rounds] = role.args() else {
         panic!("four arguments: {role:?}");
     };

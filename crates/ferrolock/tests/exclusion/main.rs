@@ -24,3 +24,5 @@ mod numbers;
 mod ownership;
 mod reentry;
 mod self_made;
+
+testkit::roles![contention::contender];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Guard, Result};
 use rustix::fs::{FlockOperation, flock};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually};
 
 use crate::causes;
@@ -150,9 +150,7 @@ impl Actor {
 }
 
 /// The actor itself.
-#[test]
-fn actor() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn actor(role: &Role) {
     causes::begin();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

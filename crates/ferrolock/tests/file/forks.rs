@@ -1,7 +1,6 @@
 //! A process that was forked and has not started a program: it has the memory of its parent, and none of its threads.
 
-use testkit::process;
-use testkit::process::Child;
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually};
 
 use ferrolock::{Client, ErrorKind};
@@ -9,9 +8,7 @@ use ferrolock::{Client, ErrorKind};
 use crate::stage::{LONG, Store};
 
 /// Opens the store, forks, and says how its child ended.
-#[test]
-fn parent() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn parent(role: &Role) {
     let [url] = role.args() else {
         panic!("one argument: {role:?}");
     };

@@ -31,3 +31,5 @@ mod stopped;
 mod storm;
 mod twice;
 mod wakes;
+
+testkit::roles![actor::actor, forks::parent, storm::swimmer];

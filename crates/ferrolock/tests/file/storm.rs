@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ferrolock::Client;
 use rustix::fs::{FlockOperation, flock};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually};
 
 use crate::actor::Actor;
@@ -28,9 +28,7 @@ fn duration() -> Duration {
 }
 
 /// A process in the storm: takes the lock and gives it back, as fast as it can, until it is killed.
-#[test]
-fn swimmer() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn swimmer(role: &Role) {
     let [url, folder] = role.args() else {
         panic!("two arguments: {role:?}");
     };

@@ -25,3 +25,5 @@ mod renewals;
 mod storm;
 mod support;
 mod work;
+
+testkit::roles![paused::holder];

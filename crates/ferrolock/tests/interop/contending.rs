@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ferrolock::Client;
 use testkit::java::{JavaClient, Jvm, Looped, Pending, Place, Redisson};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{Counter, JavaPeer, LIMIT, eventually_async};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -118,9 +118,7 @@ fn end(loops: [Pending<Looped>; WORKERS]) -> u64 {
 }
 
 /// A process of ours: told the server, the file of the counter and the lock; it says how often it held that.
-#[test]
-fn contender() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn contender(role: &Role) {
     let [url, file, name] = role.args() else {
         panic!("three arguments: {role:?}");
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferrolock::{Client, Guard};
 use testkit::java::{JavaClient, JavaLock, JavaPeer, Jvm, Pending, Place, json, now};
-use testkit::process::{self, Child, Role};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, Reply, eventually};
 use tokio::task::JoinHandle;
 
@@ -277,17 +277,15 @@ fn until_nobody_listens(scene: &Scene) {
 }
 
 /// A process of ours, which does what it is told for as long as it lives.
-#[test]
-fn mortal() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn mortal(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let builder = Client::builder().url(&role.args()[0]);
         let client = builder.watchdog_lease(LEASE).connect().await.unwrap();
         match role.args()[1].as_str() {
             "waits" => waits(&client).await,
-            "holds" => holds(&client, &role).await,
-            _ => works(&client, &role).await,
+            "holds" => holds(&client, role).await,
+            _ => works(&client, role).await,
         }
         role.hear();
     });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{Client, ErrorKind, Guard, LostReason};
 use testkit::java::{JavaLock, JavaPeer, Jvm, now};
-use testkit::process::{self, Child, Role};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually};
 
 use crate::record::Record;
@@ -150,16 +150,14 @@ async fn a_process_of_ours_that_was_frozen_waiting_gets_it_in_its_turn(scene: &S
 }
 
 /// A process of ours that holds or waits, and tells how that went.
-#[test]
-fn sleeper_of_ours() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn sleeper_of_ours(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let builder = Client::builder().url(&role.args()[0]);
         let client = builder.watchdog_lease(LEASE).connect().await.unwrap();
         match role.args()[1].as_str() {
-            "holds" => holds(&client, &role).await,
-            _ => waits(&client, &role).await,
+            "holds" => holds(&client, role).await,
+            _ => waits(&client, role).await,
         }
         role.hear();
     });

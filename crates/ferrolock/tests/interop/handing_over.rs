@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ferrolock::{Client, Guard};
 use testkit::java::{JavaLock, MS, Pending, json, now};
-use testkit::process::{self, Child, Role};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, Reply, Server, eventually};
 
 use crate::grants::{Counts, Grants};
@@ -188,9 +188,7 @@ impl Ours {
 }
 
 /// Takes and leaves the lock as it is told, and says when it was granted and when it left.
-#[test]
-fn taker() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn taker(role: &Role) {
     let counts = Counts::begin();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -203,12 +201,12 @@ fn taker() {
             match role.hear().as_str() {
                 "take" => {
                     held = Some(lock.lock().await.unwrap());
-                    says(&role, now());
+                    says(role, now());
                 }
                 "leave" => {
                     let left = now();
                     held.take().expect("it holds").unlock().await.unwrap();
-                    says(&role, left);
+                    says(role, left);
                 }
                 _ => role.say(&serde_json::to_string(&counts.by_cause()).unwrap()),
             }

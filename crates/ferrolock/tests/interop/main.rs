@@ -45,6 +45,15 @@ mod reentering;
 mod renewing;
 mod taking_over;
 
+testkit::roles![
+    contending::contender,
+    crashing::mortal,
+    freezing::sleeper_of_ours,
+    #[cfg(feature = "metrics")]
+    handing_over::taker,
+    taking_over::holder,
+];
+
 #[cfg(not(feature = "metrics"))]
 #[test]
 fn handing_over() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ferrolock::{Client, ErrorKind};
 use testkit::java::{Jvm, now};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{JavaPeer, LIMIT};
 
 use crate::scene::{Scene, assert_at_once, is_what_is_left, lease_end, left, waiter};
@@ -220,9 +220,7 @@ async fn end_of_the_lease_of(owner: &str, scene: &Scene) -> Duration {
 }
 
 /// A process of ours that holds the lock for as long as it lives.
-#[test]
-fn holder() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn holder(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let builder = Client::builder().url(&role.args()[0]);

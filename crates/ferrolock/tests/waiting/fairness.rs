@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrolock::{CancellationToken, Client, ErrorKind};
 use testkit::LIMIT;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 
 use crate::stage::{Stage, ms};
 
@@ -62,9 +62,7 @@ async fn eight_busy_clients_all_get_their_share(stage: &Stage) {
 }
 
 /// A customer that is told when to begin and to stop, and says how often it was served.
-#[test]
-fn customer() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn customer(role: &Role) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrolock::{Client, Lock};
-use testkit::process::{self, Child, Role};
+use testkit::process::{Child, Role};
 use testkit::{Kind, LIMIT, Proxy, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -125,9 +125,7 @@ impl Relays {
 type Told = (BTreeMap<String, u64>, Vec<u64>);
 
 /// Takes turns with its peer, and says what led to its grants whenever it is asked.
-#[test]
-fn relay() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn relay(role: &Role) {
     let counts = Counts::begin();
     let by_name: Arc<[AtomicU64]> = (0..NAMES).map(|_| AtomicU64::new(0)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -136,8 +134,8 @@ fn relay() {
         .unwrap();
     runtime.block_on(async {
         let client = Client::connect(&role.args()[0]).await.unwrap();
-        let (peer, turn) = meet(&role).await;
-        let counted = by_name.clone();
+        let (peer, turn) = meet(role).await;
+        let (role, counted) = (role.clone(), by_name.clone());
         std::thread::spawn(move || {
             loop {
                 role.hear();

@@ -33,6 +33,14 @@ mod subscriptions;
 mod support;
 mod wakes;
 
+testkit::roles![
+    fairness::customer,
+    #[cfg(feature = "metrics")]
+    handoffs::relay,
+    offers::other_process,
+    wakes::holder,
+];
+
 #[cfg(not(feature = "metrics"))]
 #[test]
 fn handoffs() {

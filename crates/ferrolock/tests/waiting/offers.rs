@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use ferrolock::{Client, Guard, Lock};
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{LIMIT, Monitor, Server, poll_once};
 use tokio::time::Instant;
 
@@ -73,9 +73,7 @@ async fn an_offer_that_is_taken_in_time_is_a_hold_like_any_other(stage: &Stage) 
 }
 
 /// Another process: takes the lock, says so, and lets it go when told.
-#[test]
-fn other_process() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn other_process(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let client = Client::connect(&role.args()[0]).await.unwrap();

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use ferrolock::Client;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role};
 use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 use tokio::time::Instant;
 
@@ -103,9 +103,7 @@ async fn a_waiter_gets_the_lock_when_a_delayed_unlock_is_due(stage: &Stage) {
 }
 
 /// Takes the lock, says so, and lets it go when told.
-#[test]
-fn holder() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn holder(role: &Role) {
     let runtime = crate::stage::stories::threads();
     runtime.block_on(async {
         let [url, lease_ms] = role.args() else {

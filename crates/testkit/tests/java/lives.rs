@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use testkit::java::Jvm;
-use testkit::process::{self, Child};
+use testkit::process::{Child, Role, alone};
 use testkit::{JavaPeer, Kind, LIMIT, Redisson, Server, eventually};
 
 /// A JVM of the test's own, and a server.
@@ -108,9 +108,7 @@ fn a_jvm_ends_with_its_handle() {
 }
 
 /// Starts a JVM, tells where it is, and waits for its death.
-#[test]
-fn landlord() {
-    let Some(role) = process::role() else { return };
+pub(crate) fn landlord(role: &Role) {
     let (java, server) = own().unwrap();
     let client = java.open(&server);
     client.thread("a").lock("orders").lock().unwrap();
@@ -123,20 +121,22 @@ fn landlord() {
 
 #[test]
 fn a_jvm_does_not_outlive_the_test_process() {
-    if own().is_none() {
-        return;
-    }
-    // As in a container: orphans get a parent in their session, and no stopped one is hung up by the system.
-    set_child_subreaper(Some(getpid())).unwrap();
-    for state in ["running", "frozen"] {
-        let mut landlord = Child::again("lives::landlord", &[state]);
-        let pid: u32 = landlord.hear(LIMIT).parse().unwrap();
-        assert!(is_alive(pid));
+    alone(|| {
+        if own().is_none() {
+            return;
+        }
+        // As in a container: orphans get a parent in their session, and no stopped one is hung up by the system.
+        set_child_subreaper(Some(getpid())).unwrap();
+        for state in ["running", "frozen"] {
+            let mut landlord = Child::again("lives::landlord", &[state]);
+            let pid: u32 = landlord.hear(LIMIT).parse().unwrap();
+            assert!(is_alive(pid));
 
-        landlord.kill();
+            landlord.kill();
 
-        eventually(LIMIT, &format!("the {state} JVM is gone"), || {
-            !is_alive(pid)
-        });
-    }
+            eventually(LIMIT, &format!("the {state} JVM is gone"), || {
+                !is_alive(pid)
+            });
+        }
+    });
 }

@@ -14,6 +14,8 @@ mod lives;
 mod loops;
 mod times;
 
+testkit::roles![lives::landlord];
+
 use testkit::java::JavaClient;
 use testkit::{JavaPeer, Kind, Server};
 

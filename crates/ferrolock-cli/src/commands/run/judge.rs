@@ -101,9 +101,10 @@ impl Judge {
             Some(_) => regular,
             None if self.renewing_since.is_some() => view.now.after(self.patience() / 8),
             None if matches!(view.state, HoldState::Lost(_)) => {
+                // A loss that is told within that grace is followed by TERM, and not by the usual pause.
+                let soonest = view.now.after(LOOK_MIN);
                 let cap = self.cap.map(|cap| cap.before(self.terms.grace));
-                cap.filter(|cap| *cap > view.now)
-                    .map_or(regular, |cap| cap.min(regular))
+                cap.map_or(regular, |cap| regular.min(cap.max(soonest)))
             }
             None => {
                 let early = view.remaining.saturating_sub(self.terms.grace);

@@ -1,18 +1,18 @@
 use super::*;
 
-const RTT: Duration = Duration::from_micros(50);
+pub(super) const RTT: Duration = Duration::from_micros(50);
 const LEASE: Duration = Duration::from_secs(30);
 
-fn at(ms: u64) -> Tick {
+pub(super) fn at(ms: u64) -> Tick {
     Tick::from_nanos(10_000_000_000 + ms * 1_000_000)
 }
 
-fn driver() -> Driver<&'static str> {
+pub(super) fn driver() -> Driver<&'static str> {
     Driver::new(Duration::from_secs(30), 7)
 }
 
 /// The number of the waiter that an attempt is due for.
-fn attempt(driver: &mut Driver<&'static str>, now: Tick) -> (u64, Cause) {
+pub(super) fn attempt(driver: &mut Driver<&'static str>, now: Tick) -> (u64, Cause) {
     match driver.next(now) {
         Next::Attempt { id, cause } => {
             driver.sent(now);
@@ -22,7 +22,7 @@ fn attempt(driver: &mut Driver<&'static str>, now: Tick) -> (u64, Cause) {
     }
 }
 
-fn sleeps_until(driver: &mut Driver<&'static str>, now: Tick) -> Tick {
+pub(super) fn sleeps_until(driver: &mut Driver<&'static str>, now: Tick) -> Tick {
     match driver.next(now) {
         Next::Sleep(until) => until,
         other => panic!("no sleep but {other:?}"),
@@ -40,6 +40,13 @@ fn settled(rest: Rest) -> Driver<&'static str> {
     assert_eq!(attempt(&mut driver, at(2)).1, Cause::Confirmed);
     driver.found_busy(at(3), rest);
     driver
+}
+
+pub(super) fn settled_with(seed: u64, rest: Rest) -> Driver<&'static str> {
+    Driver {
+        random: fastrand::Rng::with_seed(seed),
+        ..settled(rest)
+    }
 }
 
 #[test]
@@ -313,4 +320,103 @@ fn a_newcomer_does_not_inherit_the_silence_that_others_gave_up_on() {
     driver.join(at(31_000), "b", (at(31_000), None), Place::Back, RTT);
 
     assert_eq!(sleeps_until(&mut driver, at(31_000)), at(61_000));
+}
+
+#[test]
+fn each_waiter_is_known_by_its_own_number() {
+    let mut driver = driver();
+    let ids = ["a", "b", "c"].map(|who| driver.join(at(0), who, (at(0), None), Place::Back, RTT));
+
+    let known = ids.map(|id| driver.waiter(id).copied());
+
+    assert_eq!(known, [Some("a"), Some("b"), Some("c")]);
+    assert_eq!(driver.any(), Some(&"a"));
+    driver.take(|who| *who == "b");
+    assert_eq!(driver.waiter(ids[1]), None);
+}
+
+#[test]
+fn who_joins_a_line_waits_with_it() {
+    let mut driver = settled(Rest::NoExpiry);
+    let planned = sleeps_until(&mut driver, at(3));
+
+    driver.join(at(4), "b", (at(4), None), Place::Back, RTT);
+
+    assert_eq!(sleeps_until(&mut driver, at(4)), planned);
+}
+
+#[test]
+fn a_gap_is_followed_by_an_attempt_somewhere_within_its_spread() {
+    let spread = Duration::from_secs(1);
+    let mut moments = Vec::new();
+    for seed in 0..20 {
+        let mut driver = settled_with(seed, Rest::NoExpiry);
+        driver.due = None;
+        driver.gap(at(10), spread);
+        let until = sleeps_until(&mut driver, at(10));
+        assert_eq!(attempt(&mut driver, until).1, Cause::Gap);
+        moments.push(until.since(at(10)));
+    }
+
+    moments.sort();
+    assert!(moments[0] < spread / 4, "{moments:?}");
+    assert!(moments[19] > spread / 2 && moments[19] <= spread);
+}
+
+#[test]
+fn the_server_owes_an_answer_until_the_last_release_and_the_attempt_have_theirs() {
+    let mut driver = settled(Rest::NoExpiry);
+    let planned = sleeps_until(&mut driver, at(3));
+    driver.release_begins(at(10));
+    driver.release_begins(at(11));
+
+    driver.release_ended(at(12), None, RTT);
+    assert_eq!(sleeps_until(&mut driver, at(12)), at(30_010));
+    driver.release_ended(at(13), None, RTT);
+    assert_eq!(sleeps_until(&mut driver, at(13)), planned);
+
+    driver.message(at(20), RTT);
+    attempt(&mut driver, at(30));
+    driver.release_begins(at(31));
+    driver.release_ended(at(32), None, RTT);
+    assert_eq!(sleeps_until(&mut driver, at(32)), at(30_030));
+}
+
+#[test]
+fn a_lease_that_ends_now_is_asked_for_a_millisecond_later() {
+    let mut driver = settled(Rest::Left(Duration::ZERO));
+
+    assert_eq!(sleeps_until(&mut driver, at(3)), at(4));
+}
+
+#[test]
+fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.message(at(10), RTT);
+    attempt(&mut driver, at(20));
+    // A release of ours is answered meanwhile: no reason to repeat the attempt sooner.
+    driver.release_begins(at(20));
+    driver.release_ended(at(21), Some(1), RTT);
+    driver.failed(at(22));
+
+    let until = sleeps_until(&mut driver, at(22));
+    assert!(until >= at(22 + 75) && until <= at(22 + 100), "{until:?}");
+    driver.reconnected(at(30));
+    assert_eq!(attempt(&mut driver, at(30)).1, Cause::Reconnected);
+
+    driver.reconnected(at(31));
+    assert!(matches!(driver.next(at(31)), Next::Sleep(_)));
+}
+
+#[test]
+fn a_refusal_is_heard_by_all_in_line() {
+    let mut driver = settled(Rest::NoExpiry);
+    driver.join(at(4), "b", (at(4), None), Place::Back, RTT);
+    driver.message(at(10), RTT);
+    attempt(&mut driver, at(20));
+
+    assert_eq!(driver.refused(), ["a", "b"]);
+
+    assert_eq!(sleeps_until(&mut driver, at(21)), at(5_021));
+    assert!(driver.any().is_none());
 }

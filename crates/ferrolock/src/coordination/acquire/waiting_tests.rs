@@ -385,3 +385,23 @@ async fn a_gap_of_ten_thousand_names_never_has_more_than_64_attempts_in_flight()
     assert!(most <= 64, "{most}");
     assert!(most > 32, "the limit was not even approached: {most}");
 }
+
+/// The offer would have ended by itself a second later.
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_dropped_with_an_offer_gives_the_lock_back_at_once() {
+    let pair = pair("waiting-offer-dropped");
+    let held = pair.them.lock("a").lock().await.unwrap();
+    let mut kept = Box::pin(pair.us.lock("a").lock());
+    assert!(poll_once(kept.as_mut()).is_pending());
+    // A caller that does not look at its first attempt is put into the line after a second.
+    tokio::time::sleep(ms(1500)).await;
+    held.unlock().await.unwrap();
+    settle().await;
+    assert!(pair.them.lock("a").is_locked().await.unwrap());
+
+    drop(kept);
+    settle().await;
+
+    assert!(!pair.them.lock("a").is_locked().await.unwrap());
+    assert!(pair.them.lock("a").try_lock().await.unwrap().is_some());
+}

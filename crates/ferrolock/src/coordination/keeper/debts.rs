@@ -363,4 +363,15 @@ mod tests {
 
         assert_eq!(debts.due(at(0)), [Due::Try(2, "theirs")]);
     }
+
+    #[test]
+    fn what_is_owed_is_counted_and_known_with_its_end() {
+        let mut debts = Debts::new();
+        debts.owe(at(0), "field", LATE_ACQUIRE);
+        debts.owe(at(0), "hold", release(30));
+
+        assert_eq!(debts.len(), 2);
+        let ends = [1, 2, 3].map(|id| debts.until(id));
+        assert_eq!(ends, [Some(at(60)), Some(at(30)), None]);
+    }
 }

@@ -84,7 +84,7 @@ fn a_hung_renewal_is_tried_again_over_the_other_connection() {
 fn a_hold_that_cannot_be_renewed_is_over_at_its_deadline() {
     let (mut watch, id) = kept(30_000);
     let mut now = 10_000;
-    loop {
+    while now < 60_000 {
         let due = watch.due(at(now), |_| LIMIT);
         if due.contains(&Due::Over("hold")) {
             break;
@@ -96,6 +96,70 @@ fn a_hold_that_cannot_be_renewed_is_over_at_its_deadline() {
     }
 
     assert_eq!(now, 28_500);
+}
+
+#[test]
+fn each_hold_is_watched_under_its_own_number_until_it_is_forgotten() {
+    let terms = terms(30_000);
+    let deadline = terms.deadline(at(0), terms.lease);
+    let mut watch = Watch::new();
+    let ids = ["a", "b", "c"].map(|hold| watch.keep(hold, terms, deadline, at(0), 0.0));
+
+    assert!(ids.iter().all(|id| watch.is_watched(*id)));
+    watch.forget(ids[1]);
+
+    let watched = ids.map(|id| watch.is_watched(id));
+    assert_eq!(watched, [true, false, true]);
+    let mut holds = watch.holds(|_| true);
+    holds.sort_unstable();
+    assert_eq!(holds, ["a", "c"]);
+    assert_eq!(watch.holds(|hold| *hold == "c"), ["c"]);
+}
+
+#[test]
+fn renewals_without_an_answer_are_counted_until_one_is_confirmed() {
+    let (mut watch, id) = kept(30_000);
+    assert_eq!(watch.troubles(id), 0);
+
+    for (troubles, now) in [(1, 10_000), (2, 11_000), (3, 12_000)] {
+        assert_eq!(watch.due(at(now), |_| LIMIT).len(), 1);
+        watch.failed(id, at(now));
+        assert_eq!(watch.troubles(id), troubles);
+    }
+    watch.due(at(13_000), |_| LIMIT);
+    watch.renewed(id, at(13_000), at(41_500), 0.0);
+
+    assert_eq!(watch.troubles(id), 0);
+}
+
+/// A sixth of a short lease is less than the limit for commands.
+#[test]
+fn a_renewal_that_found_its_connection_has_a_sixth_of_the_lease() {
+    let (mut watch, id) = kept(6_000);
+    watch.due(at(2_000), |_| LIMIT);
+    watch.failed(id, at(2_000));
+
+    assert!(watch.sends(id, at(2_100), LIMIT));
+
+    assert_eq!(watch.next(), Some(at(3_100)));
+}
+
+#[test]
+fn a_deadline_that_is_moved_from_outside_moves_later_only() {
+    let terms = Terms {
+        renew_every: None,
+        ..terms(30_000)
+    };
+    let mut watch = Watch::new();
+    let id = watch.keep("hold", terms, at(1_000), at(0), 0.0);
+
+    watch.extended(id, at(2_000));
+    watch.extended(id, at(500));
+
+    assert_eq!(watch.next(), Some(at(2_000)));
+    assert_eq!(watch.due(at(1_999), |_| LIMIT), []);
+    assert_eq!(watch.due(at(2_000), |_| LIMIT), [Due::Over("hold")]);
+    assert!(!watch.is_watched(id));
 }
 
 #[test]

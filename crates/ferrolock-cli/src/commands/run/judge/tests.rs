@@ -215,3 +215,116 @@ fn who_only_warns_looks_again_at_the_deadline() {
     let deadline = court.start.after(SECOND * 27);
     assert_eq!(court.judge.next_look(view), deadline);
 }
+
+/// The command was warned of nothing yet: the loss is told first, and the end of `--max-hold` right behind it. A look that
+/// comes only when the next one is due may come after the shim's KILL, and the command never gets its TERM.
+#[test]
+fn a_loss_within_the_grace_before_the_longest_hold_delays_its_term_by_nothing() {
+    let mut court = Court::of(OnLost::Warn, Some(60));
+    let lost = HoldState::Lost(LostReason::Removed);
+
+    let told = court.view(57, lost, 57);
+    assert_eq!(court.judge.look(told), Step::Warn(LostReason::Removed));
+
+    let next = court.judge.next_look(told);
+    assert_eq!(next, told.now.after(LOOK_MIN));
+    assert_eq!(
+        court.judge.look(View { now: next, ..told }),
+        Step::Term(Why::MaxHold)
+    );
+}
+
+#[test]
+fn after_a_loss_that_was_only_warned_of_it_looks_again_when_the_longest_hold_nears_its_end() {
+    let mut court = Court::of(OnLost::Warn, Some(60));
+    let lost = HoldState::Lost(LostReason::Removed);
+    court.lose(20, LostReason::Removed);
+
+    for (at, next) in [(20, 25), (44, 49), (48, 50)] {
+        let next = court.start.after(SECOND * next);
+        assert_eq!(court.judge.next_look(court.view(at, lost, at)), next);
+    }
+    let mut unlimited = Court::of(OnLost::Warn, None);
+    unlimited.lose(20, LostReason::Removed);
+    let view = unlimited.view(20, lost, 20);
+    let next = unlimited.start.after(SECOND * 25);
+    assert_eq!(unlimited.judge.next_look(view), next);
+}
+
+#[test]
+fn after_a_kill_it_looks_again_at_the_usual_pace() {
+    let mut court = Court::of(OnLost::Term, None);
+    let view = court.view(60, HoldState::Lost(LostReason::Expired), 60);
+
+    court.judge.look(view);
+
+    let next = court.start.after(SECOND * 65);
+    assert_eq!(court.judge.next_look(view), next);
+}
+
+/// A quarter of the grace is 2.5 s, and within it the renewal is looked for eight times.
+#[test]
+fn while_a_renewal_is_tried_it_looks_often_and_for_a_quarter_of_the_grace() {
+    let mut court = Court::of(OnLost::Term, None);
+    let first = court.view(20, HoldState::Held, 27);
+    let after = |ms| {
+        let passed = Duration::from_millis(ms);
+        View {
+            now: first.now.after(passed),
+            remaining: first.remaining - passed,
+            ..first
+        }
+    };
+
+    assert_eq!(court.judge.look(first), Step::Renew);
+    assert_eq!(
+        court.judge.next_look(first),
+        first.now.after(Duration::from_micros(312_500))
+    );
+    assert_eq!(court.judge.look(after(2499)), Step::Nothing);
+    assert_eq!(court.judge.look(after(2500)), Step::Term(Why::NotRenewed));
+}
+
+/// Ours was stopped for so long that the hold has ended when it is looked at again.
+#[test]
+fn the_longest_hold_that_is_over_means_kill_at_once_whatever_a_loss_would_do() {
+    for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
+        let mut court = Court::of(on_lost, Some(60));
+
+        assert_eq!(
+            court.lose(70, LostReason::MaxHold),
+            Step::Kill(Why::MaxHold)
+        );
+    }
+}
+
+#[test]
+fn a_sentence_is_known_and_is_a_loss() {
+    let mut court = Court::of(OnLost::Term, None);
+    assert!(!court.judge.is_sentenced());
+
+    court.lose(5, LostReason::Removed);
+
+    assert!(court.judge.is_sentenced() && court.judge.has_lost());
+}
+
+#[test]
+fn a_renewal_asks_for_the_whole_lease() {
+    let court = Court::of(OnLost::Term, None);
+
+    assert_eq!(court.judge.lease(), SECOND * 30);
+}
+
+#[test]
+fn what_the_command_is_ended_for_is_said_in_words() {
+    let said = [
+        Why::NotRenewed,
+        Why::MaxHold,
+        Why::Lost(LostReason::Removed),
+    ]
+    .map(|why| why.to_string());
+
+    assert!(said[0].contains("renewed"), "{said:?}");
+    assert!(said[1].contains("--max-hold"), "{said:?}");
+    assert_eq!(said[2], format!("it was lost: {}", LostReason::Removed));
+}

@@ -38,3 +38,40 @@ impl Cause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They are values of a figure that people have dashboards of.
+    #[test]
+    fn causes_have_the_names_that_figures_show() {
+        let names = [
+            Cause::Arrival,
+            Cause::Confirmed,
+            Cause::Message,
+            Cause::Gap,
+            Cause::OwnRelease,
+            Cause::LeaseEnd,
+            Cause::SafetyPoll,
+            Cause::LastChance,
+            Cause::Reconnected,
+        ]
+        .map(Cause::as_str);
+
+        assert_eq!(
+            names,
+            [
+                "arrival",
+                "confirmed",
+                "message",
+                "gap",
+                "own_release",
+                "lease_end",
+                "safety_poll",
+                "last_chance",
+                "reconnected"
+            ]
+        );
+    }
+}

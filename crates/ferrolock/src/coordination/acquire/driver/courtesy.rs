@@ -38,3 +38,7 @@ impl<W> Driver<W> {
         most.mul_f64(self.random.f64())
     }
 }
+
+#[cfg(test)]
+#[path = "courtesy_tests.rs"]
+mod tests;

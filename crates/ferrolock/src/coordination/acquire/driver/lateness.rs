@@ -132,3 +132,7 @@ impl<W> Driver<W> {
             .unwrap_or(Tick::FAR)
     }
 }
+
+#[cfg(test)]
+#[path = "lateness_tests.rs"]
+mod tests;
