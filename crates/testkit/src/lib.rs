@@ -31,6 +31,7 @@ pub mod process;
 mod proxy;
 mod resp;
 mod server;
+mod stalls;
 mod stub;
 pub mod wait;
 
@@ -45,8 +46,9 @@ pub use polling::{DropOutcome, drop_after_polls, poll_once};
 pub use proxy::Proxy;
 pub use resp::Reply;
 pub use server::{Builder, Server};
+pub use stalls::Stalls;
 pub use stub::{Answer, StubServer};
-pub use wait::{LIMIT, eventually, eventually_async};
+pub use wait::{LIMIT, eventually, eventually_async, within};
 
 /// A directory for a store of the test's own, as private as a store has to be.
 pub fn store_folder() -> tempfile::TempDir {

@@ -2,6 +2,9 @@
 //!
 //! The limit only ends a test that would hang: it is generous and never the thing tested.
 
+use std::panic::resume_unwind;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Long enough for a slow machine under load.
@@ -17,7 +20,7 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
     let start = Instant::now();
     while !condition() {
         check(start, limit, what);
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
     }
 }
 
@@ -35,6 +38,31 @@ pub async fn eventually_async(
         check(start, limit, what);
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Does `work` in a thread of its own, and panics when that takes longer than `limit`, whatever it does meanwhile.
+///
+/// A limit inside a runtime ends only what comes back to the runtime: not a call that blocks, not a loop that never waits.
+/// Such work is left behind, for the end of the process.
+#[track_caller]
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (done, is_done) = channel::<()>();
+    // Named as the test is, for those who ask by whom they are called.
+    let name = thread::current().name().unwrap_or("work").to_owned();
+    let working = thread::Builder::new().name(name).spawn(move || {
+        // Dropped when the work is over, also by a panic.
+        let _done = done;
+        work()
+    });
+    let working = working.expect("a thread");
+    if is_done.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+        panic!("not done within {limit:?}: {what}");
+    }
+    working.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 #[track_caller]
@@ -74,6 +102,27 @@ mod tests {
             is_done.try_recv().is_ok()
         })
         .await;
+    }
+
+    #[test]
+    fn work_that_is_done_in_time_gives_its_result() {
+        assert_eq!(within(LIMIT, "a sum", || 1 + 1), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of luck")]
+    fn work_that_panics_panics_here() {
+        within(LIMIT, "luck", || panic!("out of luck"));
+    }
+
+    #[test]
+    #[should_panic(expected = "not done within 0ns: a thread that never goes on")]
+    fn work_that_never_ends_is_given_up() {
+        within(Duration::ZERO, "a thread that never goes on", || {
+            loop {
+                thread::park();
+            }
+        });
     }
 
     #[tokio::test]

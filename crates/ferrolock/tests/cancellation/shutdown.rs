@@ -6,7 +6,7 @@ use ferrolock::{Client, ErrorKind, HoldState, LostReason, Owner};
 use testkit::{Kind, LIMIT, Server, eventually, poll_once};
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Stage, listens, ms, unique};
 use crate::world::World;
 
 stories!(
@@ -90,11 +90,11 @@ async fn a_stuck_holders_lock_is_left_to_its_lease_and_named(stage: &Stage) {
 }
 
 async fn waiters_and_new_calls_are_turned_away_at_once(stage: &Stage) {
-    let (world, long) = (World::on(stage).await, long(stage));
-    let _held = world.other.lock("x").lock().await.unwrap();
+    let (world, long, name) = (World::on(stage).await, long(stage), unique("x"));
+    let _held = world.other.lock(&name).lock().await.unwrap();
     let me = Owner::new();
     let guard = world.client.lock("y").owned_by(&me).lock().await.unwrap();
-    let lock = world.client.lock("x");
+    let lock = world.client.lock(&name);
     let waiters = [
         tokio::spawn({
             let lock = lock.clone();
@@ -106,7 +106,7 @@ async fn waiters_and_new_calls_are_turned_away_at_once(stage: &Stage) {
         }),
         tokio::spawn(async move { lock.run(async |_| ()).await }),
     ];
-    stage.settled("x").await;
+    listens(&world.client, &name).await;
     let client = world.client.clone();
     let begun = Instant::now();
 
@@ -115,7 +115,7 @@ async fn waiters_and_new_calls_are_turned_away_at_once(stage: &Stage) {
         let error = waiter.await.unwrap().unwrap_err();
         assert_eq!(
             (error.kind(), error.lock_name()),
-            (ErrorKind::Closed, Some("x"))
+            (ErrorKind::Closed, Some(name.as_str()))
         );
     }
 

@@ -1,4 +1,7 @@
 //! One owner enters and leaves from two tasks while the connections are cut at random.
+//!
+//! `FERROLOCK_CUTS_SEED` throws the same dice again: who leaves when and how, and what is cut after how many entries. What is
+//! on its way at that moment is up to the machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,27 +26,31 @@ const CUT_AFTER: u64 = 100;
 /// Milliseconds after an entry.
 const PAUSE_MAX: u64 = 6;
 
-/// Small, repeatable, and told when the story fails.
+/// Repeatable.
 #[derive(Debug)]
-struct Dice(u64);
+struct Dice(fastrand::Rng);
 
 impl Dice {
+    fn of(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     fn throw(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0.u64(..sides)
     }
 }
 
 async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
-    let seed = u64::from(std::process::id()) << 20 | 0xf1e1d;
-    eprintln!("seed {seed}");
+    let seed = match std::env::var("FERROLOCK_CUTS_SEED") {
+        Ok(seed) => seed.parse().expect("a seed is a number"),
+        Err(_) => fastrand::u64(..),
+    };
+    eprintln!("FERROLOCK_CUTS_SEED={seed} throws the same dice again");
     let proxy = Arc::new(Proxy::start(server.address()));
     let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
     let shears = Arc::new(Mutex::new(Shears {
         proxy: proxy.clone(),
-        dice: Dice(seed),
+        dice: Dice::of(seed),
         left: CUT_AFTER,
         cuts: 0,
     }));
@@ -57,7 +64,7 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
                 shears: shears.clone(),
                 owner: owner.clone(),
                 live: live[task].clone(),
-                dice: Dice(seed + 1 + task as u64),
+                dice: Dice::of(seed.wrapping_add(1 + task as u64)),
                 held: Vec::new(),
             };
             tokio::spawn(worker.work(barrier.clone()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrolock::{ErrorKind, HoldState, LostReason, Owner, Remaining, Unlocked};
 use testkit::{LIMIT, eventually_async};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, assert_led_to, ms, unique, waits};
 
 stories!(
     a_dropped_guard_frees_the_lock_and_wakes_a_waiter,
@@ -22,20 +22,17 @@ stories!(
 );
 
 async fn a_dropped_guard_frees_the_lock_and_wakes_a_waiter(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let guard = ours.lock("x").lock().await.unwrap();
-    let waiter = tokio::spawn(theirs.lock("x").lock());
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!waiter.is_finished());
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let guard = ours.lock(&name).lock().await.unwrap();
+    let waiter = waits(&theirs, &name);
+    stage.rests(&theirs, &name).await;
 
     drop(guard);
 
-    let next = waiter.await.unwrap().unwrap();
+    let next = waiter.await.unwrap();
+    assert_led_to("message", &next);
     drop(next);
-    eventually_async(LIMIT, "it is free", async || {
-        stage.look("x").await.is_none()
-    })
-    .await;
+    stage.freed(&name).await;
 }
 
 async fn a_dropped_inner_guard_leaves_the_outer(stage: &Stage) {
@@ -74,15 +71,16 @@ async fn force_unlock_frees_whoever_holds(stage: &Stage) {
 }
 
 async fn force_unlock_of_a_lock_held_many_times_wakes_a_waiter(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let outer = ours.lock("x").lock().await.unwrap();
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let outer = ours.lock(&name).lock().await.unwrap();
     let inner = outer.relock().await.unwrap();
-    let waiter = tokio::spawn(theirs.lock("x").lock());
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiter = waits(&theirs, &name);
+    stage.rests(&theirs, &name).await;
 
-    assert!(ours.lock("x").force_unlock().await.unwrap());
+    assert!(ours.lock(&name).force_unlock().await.unwrap());
 
-    let next = waiter.await.unwrap().unwrap();
+    let next = waiter.await.unwrap();
+    assert_led_to("message", &next);
     let error = inner.unlock().await.unwrap_err();
     assert_eq!(error.lost_reason(), Some(LostReason::TakenOver));
     assert_eq!(outer.state(), HoldState::Lost(LostReason::TakenOver));
@@ -92,19 +90,20 @@ async fn force_unlock_of_a_lock_held_many_times_wakes_a_waiter(stage: &Stage) {
 }
 
 async fn after_unlock_after_the_name_stays_taken_and_is_free_then(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
+    /// No safety poll comes within a second of its end: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
+    const DELAY: Duration = Duration::from_secs(2);
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
     let owner = Owner::new();
-    let lock = ours.lock("x").owned_by(&owner);
+    let lock = ours.lock(&name).owned_by(&owner);
     let guard = lock.lock().await.unwrap();
-    let delay = Duration::from_millis(600);
     let begun = tokio::time::Instant::now();
 
-    guard.unlock_after(delay).await.unwrap();
+    guard.unlock_after(DELAY).await.unwrap();
 
     assert!(lock.is_locked().await.unwrap());
     let remaining = lock.remaining().await.unwrap();
     assert!(
-        matches!(remaining, Remaining::Left(left) if left <= delay),
+        matches!(remaining, Remaining::Left(left) if left <= DELAY),
         "{remaining:?}"
     );
     assert!(!lock.is_held_by(&owner).await.unwrap(), "nobody is inside");
@@ -112,16 +111,14 @@ async fn after_unlock_after_the_name_stays_taken_and_is_free_then(stage: &Stage)
         lock.try_lock().await.unwrap().is_none(),
         "not even by its owner"
     );
-    assert!(theirs.lock("x").try_lock().await.unwrap().is_none());
-    let next = theirs.lock("x").lock().await.unwrap();
+    assert!(theirs.lock(&name).try_lock().await.unwrap().is_none());
+    let next = theirs.lock(&name).lock().await.unwrap();
     let waited = begun.elapsed();
-    eprintln!("free {waited:?} after unlock_after({delay:?})");
-    assert!(waited >= delay, "{waited:?}");
-    if stage.server().is_none() {
-        assert!(waited <= delay + Duration::from_millis(20), "{waited:?}");
-    }
+    assert_led_to("lease_end", &next);
+    assert!(waited >= DELAY, "{waited:?}");
+    stage.took("after unlock_after(2 s)", begun, DELAY + ms(2));
     next.unlock().await.unwrap();
-    assert_eq!(stage.look("x").await, None);
+    assert_eq!(stage.look(&name).await, None);
 }
 
 async fn unlock_after_with_other_holds_gives_back_only_this_one(stage: &Stage) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrolock::{Owner, Remaining};
 use testkit::{Server, Value};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, assert_led_to, unique, waits};
 
 stories!(
     a_free_lock_shows_nothing,
@@ -142,24 +142,28 @@ async fn counts_are_those_of_the_owner_asked_about(stage: &Stage) {
 }
 
 async fn a_key_prefix_stands_before_every_name(stage: &Stage) {
-    let plain = stage.client().await;
+    let (plain, name) = (stage.client().await, unique("x"));
+    let whole = format!("app:{name}");
     let ours = stage.builder().key_prefix("app:").connect().await.unwrap();
-    let lock = ours.lock("x").label("import");
-    assert_eq!(lock.name(), "app:x");
+    let lock = ours.lock(&name).label("import");
+    assert_eq!(lock.name(), whole);
 
     let guard = lock.lock().await.unwrap();
 
-    assert_eq!(guard.name(), "app:x");
+    assert_eq!(guard.name(), whole);
     if let Some(server) = stage.server() {
-        assert_eq!(server.keys(), ["app:x", "ferrolock_holder:{app:x}"]);
+        let details = format!("ferrolock_holder:{{{whole}}}");
+        assert_eq!(server.keys(), [whole.clone(), details]);
     }
-    let unrelated = plain.lock("x").try_lock().await.unwrap().unwrap();
-    let same = plain.lock("app:x");
+    let unrelated = plain.lock(&name).try_lock().await.unwrap().unwrap();
+    let same = plain.lock(&whole);
     assert!(same.try_lock().await.unwrap().is_none());
-    let waiter = tokio::spawn(same.lock());
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiter = waits(&plain, &whole);
+    stage.rests(&plain, &whole).await;
     guard.unlock().await.unwrap();
-    waiter.await.unwrap().unwrap().unlock().await.unwrap();
+    let next = waiter.await.unwrap();
+    assert_led_to("message", &next);
+    next.unlock().await.unwrap();
     unrelated.unlock().await.unwrap();
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason, Owner, Unlocked};
-use testkit::{LIMIT, eventually_async};
+use testkit::LIMIT;
 use tokio::sync::oneshot;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, assert_led_to, joins, unique, waits};
 
 stories!(
     five_holds_and_four_unlocks_leave_it_held_with_the_lease_refreshed,
@@ -31,7 +31,11 @@ stories!(
 const LEASE: Duration = Duration::from_secs(30);
 
 async fn enter(client: &Client, owner: &Owner, times: usize) -> Vec<Guard> {
-    let lock = client.lock("x").owned_by(owner);
+    enter_by_name(client, "x", owner, times).await
+}
+
+async fn enter_by_name(client: &Client, name: &str, owner: &Owner, times: usize) -> Vec<Guard> {
+    let lock = client.lock(name).owned_by(owner);
     let mut guards = Vec::new();
     for _ in 0..times {
         guards.push(lock.lock().await.unwrap());
@@ -65,15 +69,10 @@ async fn five_holds_and_four_unlocks_leave_it_held_with_the_lease_refreshed(stag
 }
 
 async fn the_last_of_many_unlocks_wakes_a_waiter(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let guards = enter(&ours, &Owner::new(), 5).await;
-    let waiter = tokio::spawn(theirs.lock("x").lock());
-    if let Some(server) = stage.server() {
-        server.wait_for_subscribers("redisson_lock__channel:{x}", 1);
-    } else {
-        // Paused time goes on only when everybody waits.
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let guards = enter_by_name(&ours, &name, &Owner::new(), 5).await;
+    let waiter = waits(&theirs, &name);
+    stage.rests(&theirs, &name).await;
 
     let mut left = 5;
     for guard in guards {
@@ -83,15 +82,10 @@ async fn the_last_of_many_unlocks_wakes_a_waiter(stage: &Stage) {
         assert_eq!(unlocked == Unlocked::Released, left == 0);
     }
     let released = tokio::time::Instant::now();
-    let guard = waiter.await.unwrap().unwrap();
+    let guard = waiter.await.unwrap();
 
-    let waited = released.elapsed();
-    if stage.server().is_some() {
-        eprintln!("woken {waited:?} after the release");
-    } else {
-        // Far from the safety poll: a message woke it.
-        assert!(waited <= Duration::from_millis(10), "{waited:?}");
-    }
+    assert_led_to("message", &guard);
+    stage.took_no_time("the last of many unlocks", released);
     guard.unlock().await.unwrap();
 }
 
@@ -176,25 +170,25 @@ async fn a_longer_lease_inside_keeps_the_lock_for_the_inner_hold_only(stage: &St
 }
 
 async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let held = theirs.lock("x").lock().await.unwrap();
-    let lock = ours.lock("x").owned_by(&Owner::new());
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let held = theirs.lock(&name).lock().await.unwrap();
+    let lock = ours.lock(&name).owned_by(&Owner::new());
     let (second_is_in, told) = oneshot::channel();
-    let first = tokio::spawn({
-        let lock = lock.clone();
-        async move {
-            let guard = lock.lock().await.unwrap();
-            told.await.unwrap();
-            guard.unlock().await.unwrap()
-        }
+    let first = tokio::spawn(lock.lock());
+    stage.rests(&ours, &name).await;
+    // Both wait before the lock is free.
+    let second = joins(&lock);
+    let first = tokio::spawn(async move {
+        let guard = first.await.unwrap().unwrap();
+        assert_led_to("message", &guard);
+        told.await.unwrap();
+        guard.unlock().await.unwrap()
     });
     let second = tokio::spawn(async move {
-        let guard = lock.lock().await.unwrap();
+        let guard = second.await.unwrap().unwrap();
         second_is_in.send(()).unwrap();
         guard.unlock().await.unwrap()
     });
-    // Both wait before the lock is free.
-    tokio::time::sleep(Duration::from_millis(50)).await;
 
     held.unlock().await.unwrap();
 
@@ -204,34 +198,32 @@ async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage
         unlocked.0 == Unlocked::Released || unlocked.1 == Unlocked::Released,
         "{unlocked:?}"
     );
-    assert_eq!(stage.look("x").await, None);
+    assert_eq!(stage.look(&name).await, None);
 }
 
 async fn all_waiters_of_an_owner_go_in_with_its_first_grant(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let held = theirs.lock("x").lock().await.unwrap();
-    let lock = ours.lock("x").owned_by(&Owner::new());
-    let waiters: Vec<_> = (0..8).map(|_| tokio::spawn(lock.lock())).collect();
-    let stranger = tokio::spawn(ours.lock("x").lock());
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let held = theirs.lock(&name).lock().await.unwrap();
+    let lock = ours.lock(&name).owned_by(&Owner::new());
+    let mut waiters = vec![tokio::spawn(lock.lock())];
+    stage.rests(&ours, &name).await;
+    waiters.extend((1..8).map(|_| joins(&lock)));
+    let stranger = joins(&ours.lock(&name));
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
 
     held.unlock().await.unwrap();
-    // Whoever of the two is first: the eight are inside together, and without the stranger.
     let mut guards = Vec::new();
     for waiter in waiters {
-        if stranger.is_finished() && guards.is_empty() {
-            break;
-        }
         guards.push(waiter.await.unwrap().unwrap());
     }
 
-    assert_eq!(guards.len(), 8, "the line is first come, first served");
-    assert_eq!(stage.counts("x").await, [8]);
+    // The line is first come, first served: the eight are inside together, and without the stranger.
+    assert_led_to("message", &guards[0]);
+    assert_eq!(stage.counts(&name).await, [8]);
     assert!(!stranger.is_finished());
     drop(guards);
     stranger.await.unwrap().unwrap().unlock().await.unwrap();
-    assert_eq!(stage.look("x").await, None);
+    assert_eq!(stage.look(&name).await, None);
 }
 
 async fn a_reentry_after_the_key_was_deleted_tells_the_outer_guard(stage: &Stage) {
@@ -361,52 +353,38 @@ async fn a_second_acquisition_of_a_non_reentrant_owner_changes_nothing(stage: &S
 }
 
 async fn non_reentrant_excludes_others_as_ever(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let guard = ours.lock("x").non_reentrant().lock().await.unwrap();
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let lock = |client: &Client| client.lock(&name).non_reentrant();
+    let guard = lock(&ours).lock().await.unwrap();
 
-    assert!(
-        ours.lock("x")
-            .non_reentrant()
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        theirs
-            .lock("x")
-            .non_reentrant()
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
-    let waiter = tokio::spawn(theirs.lock("x").non_reentrant().lock());
+    assert!(lock(&ours).try_lock().await.unwrap().is_none());
+    assert!(lock(&theirs).try_lock().await.unwrap().is_none());
+    let waiter = tokio::spawn(lock(&theirs).lock());
+    stage.rests(&theirs, &name).await;
     guard.unlock().await.unwrap();
 
-    waiter.await.unwrap().unwrap().unlock().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert_led_to("message", &next);
+    next.unlock().await.unwrap();
 }
 
 async fn a_non_reentrant_waiter_whose_owner_gets_in_elsewhere_is_told(stage: &Stage) {
-    let (ours, theirs) = stage.clients().await;
-    let held = theirs.lock("x").lock().await.unwrap();
-    let lock = ours.lock("x").owned_by(&Owner::new());
+    let ((ours, theirs), name) = (stage.clients().await, unique("x"));
+    let held = theirs.lock(&name).lock().await.unwrap();
+    let lock = ours.lock(&name).owned_by(&Owner::new());
     let first = tokio::spawn(lock.lock());
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let second = tokio::spawn(lock.non_reentrant().lock());
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    stage.rests(&ours, &name).await;
+    let second = joins(&lock.non_reentrant());
 
     held.unlock().await.unwrap();
 
     let error = second.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
     let guard = first.await.unwrap().unwrap();
-    assert_eq!(stage.counts("x").await, [1]);
+    assert_led_to("message", &guard);
+    assert_eq!(stage.counts(&name).await, [1]);
     drop(guard);
-    eventually_async(LIMIT, "it is free", async || {
-        stage.look("x").await.is_none()
-    })
-    .await;
+    stage.freed(&name).await;
 }
 
 /// The second call keeps the tenure alive when the first hold leaves; the third must not queue behind it.

@@ -3,11 +3,13 @@
 //! On servers only: an embedded engine has no replicas, disks, access lists or slow scripts that could make it refuse.
 
 use std::cell::Cell;
+use std::time::Duration;
 
-use ferrolock::{Client, Guard, HoldState, LostReason};
+use ferrolock::{Client, HoldState, LostReason};
 use testkit::{Connection, Kind, LIMIT, Proxy, Reply, Server, eventually, eventually_async};
+use tokio::time::Instant;
 
-use crate::stage::ms;
+use crate::stage::{causes, ms, unique};
 use crate::support::{LEASE, Renewals, client, rest};
 
 on_each_server!(
@@ -22,35 +24,28 @@ on_each_server!(
 
 /// A hold whose renewals fail from `begin` on: once until `end`, while it is uncertain, and once for good.
 async fn survived_or_lost(server: &Server, begin: impl Fn(), end: impl Fn()) {
-    let client = client(server).await;
-    let guard = client
-        .lock("held")
-        .watchdog_lease(LEASE)
-        .lock()
-        .await
-        .unwrap();
+    let (client, name) = (client(server).await, unique("held"));
+    let lock = client.lock(&name).watchdog_lease(LEASE);
+    let guard = lock.lock().await.unwrap();
 
     begin();
-    becomes(&guard, HoldState::Uncertain).await;
+    causes::told(causes::UNCERTAIN, &name, 1).await;
     end();
-    becomes(&guard, HoldState::Held).await;
-    assert!(rest(server, "held").is_some());
+    // From now on every renewal works: what it is then it stays.
+    eventually_async(LIMIT, "held again", async || {
+        assert!(guard.is_held(), "{guard:?}");
+        guard.state() == HoldState::Held
+    })
+    .await;
+    assert!(rest(server, &name).is_some());
 
     begin();
-    becomes(&guard, HoldState::Uncertain).await;
+    causes::told(causes::UNCERTAIN, &name, 2).await;
     assert_eq!(guard.lost().await, LostReason::Expired);
     end();
     // The next renewal that worked would come now, were there one.
     tokio::time::sleep(LEASE / 4).await;
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
-}
-
-async fn becomes(guard: &Guard, wanted: HoldState) {
-    eventually_async(LIMIT, &format!("{wanted:?}"), async || {
-        assert!(guard.is_held(), "{guard:?} on the way to {wanted:?}");
-        guard.state() == wanted
-    })
-    .await;
 }
 
 async fn too_few_replicas_are_survived_or_lost_at_the_deadline(kind: Kind) {
@@ -194,40 +189,36 @@ async fn one_bad_key_and_one_forbidden_key_do_not_stop_998_renewals(kind: Kind) 
 /// enough here. That it always fits is shown in virtual time.
 async fn a_lease_of_200_ms_survives_a_hung_renewal(kind: Kind) {
     let server = Server::start(kind);
-    let renewals = Renewals::of(&server);
     let mut survived = 0;
     for _ in 0..5 {
-        let proxy = Proxy::start(server.address());
-        let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
-        let guard = client
-            .lock("held")
-            .watchdog_lease(ms(200))
-            .lock()
-            .await
-            .unwrap();
-        eventually_async(LIMIT, "the keeper's connection", async || {
-            proxy.connections() >= 2
-        })
-        .await;
-        let before = renewals.count("held");
-        eventually_async(LIMIT, "a renewal, or the end", async || {
-            renewals.count("held") > before || !guard.is_held()
-        })
-        .await;
-
-        proxy.hold_open();
-        let uncertain = eventually_async(LIMIT, "a hung renewal", async || {
-            guard.state() != HoldState::Held
-        });
-        uncertain.await;
-        eventually_async(LIMIT, "an end", async || {
-            guard.state() != HoldState::Uncertain
-        })
-        .await;
-        survived += usize::from(guard.is_held());
-        proxy.hold_requests(false);
-        drop(guard);
+        survived += usize::from(survives_a_hung_renewal(&server).await);
     }
     eprintln!("{kind:?}: {survived} of 5 leases of 200 ms survived a hung renewal");
     assert!(survived > 0);
+}
+
+/// From some moment on all connections hang that there are, the keeper's among them. Whoever is held a lease after that was
+/// renewed after a renewal that hung: over a new connection.
+async fn survives_a_hung_renewal(server: &Server) -> bool {
+    const LEASE: Duration = ms(200);
+    let (renewals, name) = (Renewals::of(server), unique("held"));
+    let proxy = Proxy::start(server.address());
+    let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
+    let lock = client.lock(&name).watchdog_lease(LEASE);
+    let guard = lock.lock().await.unwrap();
+    // So the keeper has its connection; or it was too slow even for that.
+    eventually_async(LIMIT, "a renewal, or the end", async || {
+        renewals.count(&name) > 0 || !guard.is_held()
+    })
+    .await;
+
+    let begun = Instant::now();
+    proxy.hold_open();
+    let lost = tokio::time::timeout_at(begun + LEASE, guard.lost()).await;
+
+    let (is_held, hung) = (lost.is_err(), causes::count(causes::UNCERTAIN, &name));
+    eprintln!("{name}: {lost:?}, {hung} times uncertain");
+    assert!(!is_held || hung > 0, "it never hung");
+    proxy.hold_requests(false);
+    is_held
 }

@@ -39,6 +39,9 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     assert_eq!(capped.lost().await, LostReason::MaxHold);
     let at_the_cap = renewals.count("capped");
 
+    for name in ["unlocked", "dropped", "panicked"] {
+        renewals.released(name);
+    }
     // Long enough for some renewals, had anything been left.
     tokio::time::sleep(INTERVAL * 3).await;
 

@@ -57,6 +57,11 @@ impl<'a> Renewals<'a> {
         eventually_async(LIMIT, &what, async || self.count(name) > before).await;
     }
 
+    /// Waits until the lock is given back.
+    pub fn released(&self, name: &str) {
+        self.monitor.wait_for(|line| is_release(line, name), LIMIT);
+    }
+
     /// Every command so far, in the server's order.
     pub fn lines(&self) -> Vec<String> {
         let mark = format!("mark-{}", wall().as_nanos());

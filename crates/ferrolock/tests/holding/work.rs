@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ferrolock::{Client, ErrorKind, HoldState, LostReason};
+use ferrolock::{ErrorKind, HoldState, LostReason};
 use testkit::poll_once;
 use tokio::time::Instant;
 
@@ -19,6 +19,11 @@ stories!(
     the_token_fires_at_release_by_unlock_and_by_drop,
     the_token_fires_at_loss_and_is_fired_when_it_is_taken_later,
     the_token_fires_at_shutdown_while_the_hold_goes_on,
+);
+
+stories_in_paused_time!(
+    is_held_is_false_from_the_exact_deadline,
+    every_poll_of_lost_looks_at_the_clock,
 );
 
 stories_in_real_time!(
@@ -139,9 +144,8 @@ async fn lost_is_ready_ever_after(stage: &Stage) {
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
 }
 
-#[tokio::test(start_paused = true)]
-async fn is_held_is_false_from_the_exact_deadline() {
-    let client = Client::memory();
+async fn is_held_is_false_from_the_exact_deadline(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(2000)).lock().await.unwrap();
     let left = guard.remaining();
     assert_eq!(left, ms(1900), "a margin of a twentieth");
@@ -161,9 +165,8 @@ async fn is_held_is_false_from_the_exact_deadline() {
 }
 
 /// Also a poll that nobody woke: after a pause of the process the caller may be faster than the keeper.
-#[tokio::test(start_paused = true)]
-async fn every_poll_of_lost_looks_at_the_clock() {
-    let client = Client::memory();
+async fn every_poll_of_lost_looks_at_the_clock(stage: &Stage) {
+    let client = stage.client().await;
     let guard = client.lock("x").lease(ms(2000)).lock().await.unwrap();
     let left = guard.remaining();
     let mut lost = std::pin::pin!(guard.lost());

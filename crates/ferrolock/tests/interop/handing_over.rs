@@ -3,15 +3,12 @@
 //! Each side comes while the other holds, and rests before the other leaves. Nothing but the message helps it then. Ours
 //! counts what led to its grants. Java does not poll: without the message it waits for the end of the lease.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ferrolock::{Client, Guard};
 use testkit::java::{JavaLock, MS, Pending, json, now};
 use testkit::process::{Child, Role};
-use testkit::{LIMIT, Reply, Server, eventually};
+use testkit::{LIMIT, Reply, Server, Stalls, eventually};
 
 use crate::grants::{Counts, Grants};
 use crate::scene::{Scene, refusals};
@@ -27,8 +24,6 @@ const LEASE: Duration = Duration::from_secs(60);
 const BRIEF: Duration = Duration::from_secs(4);
 /// A tenth of it is promised.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// How often the machine is asked whether it stands still.
-const TICK: Duration = Duration::from_millis(5);
 /// Our safety poll does not come sooner after somebody came.
 const NO_POLL_YET: Duration = Duration::from_millis(750);
 
@@ -59,7 +54,7 @@ async fn in_2000_hand_offs_nobody_waits_for_an_end_of_time(scene: &Scene) {
     assert!(grants.lost() <= stalled, "{grants:?}");
     let woken = to_ours.len() as u64 - grants.lost();
     assert_eq!(grants.handed_off(), woken, "{grants:?}");
-    let stall = stalls.longest();
+    let stall = stalls.seen().pop().unwrap_or_default();
     took("Java", to_java, stall);
     took("ours", to_ours, stall);
 }
@@ -109,34 +104,6 @@ fn took(whom: &str, mut times: Vec<Duration>, stall: Duration) {
         "{count} hand-offs to {whom}: p50 {median:.1?}, p99 {late:.1?}, slowest {slowest:.1?}, stall {stall:.1?}"
     );
     assert!(slowest < AT_ONCE + stall, "to {whom}: {slowest:?}");
-}
-
-/// Watches how long a thread that only sleeps is kept from going on.
-struct Stalls {
-    is_over: Arc<AtomicBool>,
-    watcher: JoinHandle<Duration>,
-}
-
-impl Stalls {
-    fn watch() -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_over);
-        let watcher = std::thread::spawn(move || {
-            let mut longest = Duration::ZERO;
-            while !told.load(Ordering::Relaxed) {
-                let begun = now();
-                std::thread::sleep(TICK);
-                longest = longest.max(now() - begun - TICK);
-            }
-            longest
-        });
-        Self { is_over, watcher }
-    }
-
-    fn longest(self) -> Duration {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.watcher.join().unwrap()
-    }
 }
 
 /// A process of ours, as the story sees it.

@@ -1,19 +1,33 @@
-//! What led to the grants of each lock in this process, as the library tells it.
+//! What the library tells of each lock in this process: above all what led to its grants.
 //!
 //! Whoever was not woken gets the lock all the same, a little later: by the safety poll, or at the end of the holder's lease. No
 //! time tells the two apart on a busy machine; the cause does. `arrival`, `confirmed`, `message`, `gap`, `own_release`, `lease_end`,
 //! `safety_poll`, `last_chance`, `reconnected` are the words of `ferrolock_grants_total` in `docs/operations.md`.
+//!
+//! What passes by itself is told here too: a test that looks for it from time to time may look in vain.
 //!
 //! All tests of a process share this, so each gives its locks names of their own. A waiter in another process is asked there.
 #![allow(dead_code, reason = "each suite needs a part of it")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use ferrolock::Guard;
+use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+/// A driver begins an attempt, for those who wait; the first one of a caller is not told.
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const GRANTED: &str = "granted";
+pub(crate) const UNCERTAIN: &str =
+    "renewal failed or hangs; the hold is uncertain until its deadline";
+
+/// Only ends a test that would hang.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Listens to the library for the rest of this process; before a lock is waited for whose causes are asked.
 pub(crate) fn begin() {
@@ -25,72 +39,153 @@ pub(crate) fn begin() {
 
 /// What led to each grant of that lock so far; a grant is noted before its caller has it.
 pub(crate) fn of(lock: &str) -> Vec<String> {
-    begin();
-    with_noted("granted", lock, <[_]>::to_vec)
+    causes_of(GRANTED, lock)
 }
 
 /// What led to the last grant of that lock.
 pub(crate) fn last_of(lock: &str) -> Option<String> {
-    begin();
-    with_noted("granted", lock, |causes| causes.last().cloned())
+    of(lock).pop()
+}
+
+/// What led to the grant by which that guard came about, however many other locks have its name.
+#[track_caller]
+pub(crate) fn of_guard(guard: &Guard) -> String {
+    let owner = guard.owner_id().as_str();
+    let notes = notes();
+    let granted = notes.told(GRANTED, guard.name()).iter();
+    let of_owner = |note: &&Told| note.owner.as_deref() == Some(owner);
+    let cause = granted
+        .rev()
+        .find(of_owner)
+        .and_then(|note| note.cause.clone());
+    cause.unwrap_or_else(|| panic!("nobody was told of the grant of {guard:?}"))
 }
 
 /// What led to each attempt that a driver has begun for that lock so far: for those who wait, not for the first of a caller.
 pub(crate) fn of_attempts(lock: &str) -> Vec<String> {
+    causes_of(ATTEMPT, lock)
+}
+
+/// How often that was told of that lock so far.
+pub(crate) fn count(event: &str, lock: &str) -> usize {
     begin();
-    with_noted("attempt", lock, <[_]>::to_vec)
+    notes().told(event, lock).len()
 }
 
-fn with_noted<R>(event: &str, lock: &str, look: impl FnOnce(&[String]) -> R) -> R {
-    let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
-    let causes = notes.get(&(event.to_owned(), lock.to_owned()));
-    look(causes.map_or(&[], Vec::as_slice))
+/// Waits until that was told of that lock so often.
+pub(crate) async fn told(event: &str, lock: &str, times: usize) {
+    let what = format!("{event} of {lock}, {times} times");
+    until(&what, || count(event, lock) >= times).await;
 }
 
-/// An event, and the lock.
-type Key = (String, String);
+/// Waits until so many attempts of those who wait for that lock were begun for that cause.
+pub(crate) async fn attempted(lock: &str, cause: &str, times: usize) {
+    let what = format!("attempts at {lock} for {cause}, {times} of them");
+    let is_cause = |attempt: &&String| *attempt == cause;
+    let count = || of_attempts(lock).iter().filter(is_cause).count();
+    until(&what, || count() >= times).await;
+}
 
-static NOTES: Mutex<BTreeMap<Key, Vec<String>>> = Mutex::new(BTreeMap::new());
+/// Waits until what was told makes that true, which it then must stay: looks once more each time that something is told.
+async fn until(what: &str, is_true: impl Fn() -> bool) {
+    begin();
+    let told = async {
+        loop {
+            let mut news = std::pin::pin!(NEWS.notified());
+            news.as_mut().enable();
+            if is_true() {
+                return;
+            }
+            news.await;
+        }
+    };
+    let told = tokio::time::timeout(LIMIT, told).await;
+    assert!(told.is_ok(), "waited {LIMIT:?} in vain: {what}");
+}
 
-struct Listener;
+fn causes_of(event: &str, lock: &str) -> Vec<String> {
+    begin();
+    let notes = notes();
+    let told = notes.told(event, lock).iter();
+    told.filter_map(|note| note.cause.clone()).collect()
+}
 
-/// An event of the library.
+/// By event and lock, in their order.
+#[derive(Debug)]
+struct Notes(BTreeMap<(String, String), Vec<Told>>);
+
+/// What was told besides.
+#[derive(Debug)]
+struct Told {
+    cause: Option<String>,
+    owner: Option<String>,
+}
+
+static NOTES: Mutex<Notes> = Mutex::new(Notes(BTreeMap::new()));
+static NEWS: Notify = Notify::const_new();
+
+fn notes() -> MutexGuard<'static, Notes> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Notes {
+    fn told(&self, event: &str, lock: &str) -> &[Told] {
+        let key = (event.to_owned(), lock.to_owned());
+        self.0.get(&key).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Notes an event of the library about a lock; for those who listen in its place in some thread.
+pub(crate) fn note(event: &Event<'_>) {
+    let mut seen = Seen::default();
+    event.record(&mut seen);
+    let Some(lock) = seen.lock else { return };
+    let told = Told {
+        cause: seen.cause,
+        owner: seen.owner,
+    };
+    let mut notes = notes();
+    notes.0.entry((seen.message, lock)).or_default().push(told);
+    drop(notes);
+    NEWS.notify_waiters();
+}
+
+/// The fields of an event.
 #[derive(Default)]
-struct Note {
+struct Seen {
     message: String,
-    lock: String,
+    lock: Option<String>,
+    owner: Option<String>,
     cause: Option<String>,
 }
 
-impl Visit for Note {
+impl Visit for Seen {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            "message" => self.message = format!("{value:?}"),
-            "lock" => self.lock = format!("{value:?}"),
-            _ => {}
-        }
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "cause" {
-            self.cause = Some(value.to_owned());
+        let value = value.to_owned();
+        match field.name() {
+            "message" => self.message = value,
+            "lock" => self.lock = Some(value),
+            "owner" => self.owner = Some(value),
+            "cause" => self.cause = Some(value),
+            _ => {}
         }
     }
 }
+
+struct Listener;
 
 impl Subscriber for Listener {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let fields = metadata.fields();
-        metadata.target().starts_with("ferrolock") && fields.field("cause").is_some()
+        metadata.target().starts_with("ferrolock") && fields.field("lock").is_some()
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut note = Note::default();
-        event.record(&mut note);
-        let Some(cause) = note.cause else { return };
-        let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
-        let causes = notes.entry((note.message, note.lock)).or_default();
-        causes.push(cause);
+        note(event);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -7,10 +7,13 @@ pub(crate) mod stories;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use ferrolock::{Client, ClientBuilder, Guard, Remaining};
-use testkit::{Kind, LIMIT, Server, Value, eventually_async};
+use ferrolock::{Client, ClientBuilder, Guard, Lock, Remaining};
+use testkit::{Kind, LIMIT, Server, Value, eventually_async, poll_once};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// An engine of the story's own.
@@ -208,17 +211,12 @@ impl Stage {
         }
     }
 
-    /// Until somebody who waits has subscribed, and its attempt after that is answered too, as far as that can be seen.
-    pub(crate) async fn settled(&self, name: &str) {
-        match self {
-            Self::Memory { .. } => sleep(Duration::from_millis(100)).await,
-            Self::File(folder) => {
-                let sessions = folder.path().join("sessions");
-                eventually_async(LIMIT, "somebody listens", async || has_socket(&sessions)).await;
-                // A turn later.
-                assert!(!self.is_free(name).await);
-            }
-            Self::Server(server) => settled_on(server, name).await,
+    /// Until somebody of that client who waits for the lock rests: see [`rests`]. Virtual time does not stand still: whoever
+    /// listens there rests.
+    pub(crate) async fn rests(&self, client: &Client, name: &str) {
+        match self.is_virtual() {
+            true => listens(client, name).await,
+            false => rests(client, name).await,
         }
     }
 
@@ -235,18 +233,71 @@ impl Stage {
         };
         assert!(took <= allowed, "{who}: {what}: {took:?} of {promised:?}");
     }
+
+    /// The same for what follows its cause at once: a process may let others go first for 2 ms, and real ones take their time.
+    pub(crate) fn took_no_time(&self, what: &str, begun: Instant) {
+        let promised = if self.is_virtual() { ms(2) } else { ms(100) };
+        self.took(what, begun, promised);
+    }
 }
 
-fn has_socket(sessions: &std::path::Path) -> bool {
-    let files = std::fs::read_dir(sessions).unwrap();
-    let mut names = files.map(|file| file.unwrap().file_name());
-    names.any(|name| name.to_string_lossy().ends_with(".wake"))
+/// A name that nothing else has in this process: all who play there share its log.
+pub(crate) fn unique(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Until somebody of that client who waits for the lock listens: it came, subscribed, and found it busy once more.
+pub(crate) async fn listens(client: &Client, name: &str) {
+    look_is_over(client, name, "confirmed").await;
+}
+
+/// Until somebody of that client who waits for the lock, which is held for long, rests: it listens, and its first safety poll
+/// was in vain. The next one is 1.5 s away, or more: whatever wakes it comes sooner, also on a machine that stands still for a second.
+pub(crate) async fn rests(client: &Client, name: &str) {
+    look_is_over(client, name, "safety_poll").await;
+}
+
+/// Until an attempt was made for that cause by those of the client who wait for that lock.
+async fn look_is_over(client: &Client, name: &str, cause: &str) {
+    causes::attempted(name, cause, 1).await;
+    // What is told is that the attempt begins. It is handed over by the poll that tells it, and answered before the question
+    // that follows over the same connection.
+    polled_meanwhile().await;
+    client.ping().await.unwrap();
+}
+
+/// Until every poll is over that was under way in this runtime: when all its workers are here at a time, none is at another.
+pub(crate) async fn polled_meanwhile() {
+    let workers = Handle::current().metrics().num_workers();
+    let all = Arc::new(Barrier::new(workers));
+    let meet = |_| {
+        let all = all.clone();
+        tokio::spawn(async move { all.wait().is_leader() })
+    };
+    for met in (0..workers).map(meet).collect::<Vec<_>>() {
+        met.await.unwrap();
+    }
+}
+
+/// What led to the grant of each of these guards was that.
+#[track_caller]
+pub(crate) fn assert_led_to(cause: &str, guard: &Guard) {
+    let causes = causes::of_attempts(guard.name());
+    assert_eq!(causes::of_guard(guard), cause, "attempts: {causes:?}");
 }
 
 /// Waits for the lock in a task of its own.
-pub(crate) fn waits(client: &Client, name: &str) -> tokio::task::JoinHandle<Guard> {
+pub(crate) fn waits(client: &Client, name: &str) -> JoinHandle<Guard> {
     let lock = client.lock(name).lock();
     tokio::spawn(async move { lock.await.unwrap() })
+}
+
+/// Waits in a task of its own for a lock that others of its client wait for: it is behind them when this returns.
+pub(crate) fn joins(lock: &Lock) -> JoinHandle<ferrolock::Result<Guard>> {
+    let mut waiting = Box::pin(lock.lock());
+    assert!(poll_once(waiting.as_mut()).is_pending(), "{lock:?} is free");
+    tokio::spawn(waiting)
 }
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -263,22 +314,4 @@ pub(crate) fn attempts(server: &Server) -> u64 {
     let stats = server.commandstats();
     let calls = |name: &str| stats.get(name).copied().unwrap_or_default();
     calls("evalsha") + calls("eval")
-}
-
-/// What [`Stage::settled`] is on a server.
-pub(crate) async fn settled_on(server: &Server, name: &str) {
-    let mut connection = server.connect();
-    let channel = channel(name);
-    eventually_async(LIMIT, "somebody has subscribed", async || {
-        let counts = connection.command(&["PUBSUB", "NUMSUB", &channel]).list();
-        !matches!(counts.last(), None | Some(testkit::Reply::Int(0)))
-    })
-    .await;
-    let mut before = attempts(server);
-    eventually_async(LIMIT, "the waiter rests", async || {
-        sleep(ms(20)).await;
-        let now = attempts(server);
-        std::mem::replace(&mut before, now) == now
-    })
-    .await;
 }

@@ -5,6 +5,7 @@
 //! | macro | engines |
 //! |---|---|
 //! | `stories!` | `memory:` in paused time; `file:`, Redis, Valkey |
+//! | `stories_in_paused_time!` | `memory:` in paused time: what only exact time shows |
 //! | `stories_in_real_time!` | `memory:` in real time, because threads compute or runtimes end; `file:`, Redis, Valkey |
 //! | `stories_on_one_thread!` | `file:`, Redis, Valkey, on a runtime with one thread: a future's polls are the same each time |
 //! | `stories_of_processes!` | `file:`, Redis, Valkey: what several processes share |
@@ -16,7 +17,7 @@ use std::time::Duration;
 use testkit::{Kind, Server};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Stage, Time};
+use super::{Stage, Time, causes};
 
 macro_rules! stories {
     ($($story:ident),+ $(,)?) => {
@@ -24,6 +25,15 @@ macro_rules! stories {
             $(#[test] fn $story() { crate::stage::stories::in_paused_time(super::$story) })+
         }
         shared_stories!(AmongOthers $($story)+);
+    };
+}
+
+/// What only exact time shows.
+macro_rules! stories_in_paused_time {
+    ($($story:ident),+ $(,)?) => {
+        mod in_paused_time {
+            $(#[test] fn $story() { crate::stage::stories::in_paused_time(super::$story) })+
+        }
     };
 }
 
@@ -135,41 +145,42 @@ impl Company {
 /// Only ends a story that would hang.
 const REAL_LIMIT: Duration = Duration::from_secs(300);
 const VIRTUAL_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Only ends a story that hangs in such a way that its runtime cannot end it.
+const LAST_LIMIT: Duration = Duration::from_secs(330);
 
-pub(crate) fn in_paused_time(story: impl AsyncFnOnce(&Stage)) {
-    let mut paused = Builder::new_current_thread();
-    let runtime = paused.enable_all().start_paused(true).build().unwrap();
-    let stage = Stage::memory(Time::Virtual);
-    play(Company::AmongOthers, runtime, VIRTUAL_LIMIT, story(&stage));
+pub(crate) fn in_paused_time(story: impl AsyncFnOnce(&Stage) + Send + 'static) {
+    play(Company::AmongOthers, Time::Virtual, async || {
+        story(&Stage::memory(Time::Virtual)).await;
+    });
 }
 
-pub(crate) fn in_real_time(story: impl AsyncFnOnce(&Stage)) {
-    let stage = Stage::memory(Time::Real);
-    play(Company::AmongOthers, threads(), REAL_LIMIT, story(&stage));
+pub(crate) fn in_real_time(story: impl AsyncFnOnce(&Stage) + Send + 'static) {
+    play(Company::AmongOthers, Time::Real, async || {
+        story(&Stage::memory(Time::Real)).await;
+    });
 }
 
-pub(crate) fn on_file(company: Company, story: impl AsyncFnOnce(&Stage)) {
-    let stage = Stage::file();
-    play(company, company.runtime(), REAL_LIMIT, story(&stage));
+pub(crate) fn on_file(company: Company, story: impl AsyncFnOnce(&Stage) + Send + 'static) {
+    play(company, Time::Real, async || story(&Stage::file()).await);
 }
 
-pub(crate) fn on(company: Company, kind: Kind, story: impl AsyncFnOnce(&Stage)) {
+pub(crate) fn on(company: Company, kind: Kind, story: impl AsyncFnOnce(&Stage) + Send + 'static) {
+    of_kind(company, kind, async |kind| story(&Stage::on(kind)).await);
+}
+
+pub(crate) fn with_server(kind: Kind, story: impl AsyncFnOnce(&Server) + Send + 'static) {
+    of_kind(Company::AmongOthers, kind, async |kind| {
+        story(&Server::start(kind)).await;
+    });
+}
+
+pub(crate) fn of_kind(
+    company: Company,
+    kind: Kind,
+    story: impl AsyncFnOnce(Kind) + Send + 'static,
+) {
     if kind.is_here() {
-        let stage = Stage::on(kind);
-        play(company, company.runtime(), REAL_LIMIT, story(&stage));
-    }
-}
-
-pub(crate) fn with_server(kind: Kind, story: impl AsyncFnOnce(&Server)) {
-    if kind.is_here() {
-        let server = Server::start(kind);
-        play(Company::AmongOthers, threads(), REAL_LIMIT, story(&server));
-    }
-}
-
-pub(crate) fn of_kind(company: Company, kind: Kind, story: impl AsyncFnOnce(Kind)) {
-    if kind.is_here() {
-        play(company, company.runtime(), REAL_LIMIT, story(kind));
+        play(company, Time::Real, async move || story(kind).await);
     }
 }
 
@@ -186,7 +197,12 @@ pub(crate) fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn play(company: Company, runtime: Runtime, limit: Duration, story: impl Future<Output = ()>) {
+fn paused() -> Runtime {
+    let mut paused = Builder::new_current_thread();
+    paused.enable_all().start_paused(true).build().unwrap()
+}
+
+fn play(company: Company, time: Time, story: impl AsyncFnOnce() + Send + 'static) {
     static QUIET: RwLock<()> = RwLock::new(());
     let (_shared, _alone);
     match company {
@@ -195,9 +211,34 @@ fn play(company: Company, runtime: Runtime, limit: Duration, story: impl Future<
         }
         Company::Alone => _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner),
     }
-    runtime.block_on(async {
-        let ended = tokio::time::timeout(limit, story).await;
-        ended.expect("the story comes to its end");
+    causes::begin();
+    testkit::within(LAST_LIMIT, "a story", move || {
+        let (limit, runtime) = match time {
+            Time::Virtual => (VIRTUAL_LIMIT, paused()),
+            Time::Real => (REAL_LIMIT, company.runtime()),
+        };
+        let runtime = Left(Some(runtime));
+        runtime.block_on(async {
+            let ended = tokio::time::timeout(limit, story()).await;
+            ended.expect("the story comes to its end");
+        });
     });
-    runtime.shutdown_background();
+}
+
+/// A runtime for whose threads nobody waits at its end, also when the story panics: one of them may hang.
+struct Left(Option<Runtime>);
+
+impl Left {
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let runtime = self.0.as_ref().expect("it is there until it is dropped");
+        runtime.block_on(future)
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }

@@ -4,29 +4,29 @@ use ferrolock::{Client, ErrorKind};
 use testkit::{Kind, Server};
 use tokio::time::Instant;
 
-use crate::stage::ms;
+use crate::stage::{assert_led_to, causes, ms, unique, waits};
 use crate::support::took;
 
 on_each_server!(a_lazy_client_waits_for_its_server);
 
 async fn a_lazy_client_waits_for_its_server(kind: Kind) {
-    let server = Server::start(kind);
+    let (server, name) = (Server::start(kind), unique("a"));
     server.kill();
     let client = Client::builder()
         .url(server.url())
         .command_limit(ms(300))
         .connect_lazy()
         .unwrap();
-    let early = client.lock("a").try_lock().await.unwrap_err();
+    let early = client.lock(&name).try_lock().await.unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Unreachable, "{early}");
-    let waiter = tokio::spawn(client.lock("a").lock());
-    tokio::time::sleep(ms(100)).await;
-    assert!(!waiter.is_finished());
+    let waiter = waits(&client, &name);
+    // In vain each time.
+    causes::attempted(&name, "reconnected", 2).await;
 
     server.restart();
     let begun = Instant::now();
 
-    assert!(waiter.await.unwrap().unwrap().is_held());
+    assert_led_to("reconnected", &waiter.await.unwrap());
     took(
         "a waiter after its server came up",
         kind.name(),

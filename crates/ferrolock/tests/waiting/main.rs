@@ -27,6 +27,7 @@ mod fairness;
 mod handoffs;
 mod lazily;
 mod offers;
+mod prefixes;
 mod runtimes;
 mod silence;
 mod subscriptions;

@@ -2,13 +2,14 @@
 
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use ferrolock::{Client, Guard, Lock};
 use testkit::process::{Child, Role};
 use testkit::{LIMIT, Monitor, Server, poll_once};
 use tokio::time::Instant;
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Stage, causes, listens, ms, unique};
 
 stories!(
     a_future_that_is_polled_once_on_a_free_name_stops_nobody,
@@ -18,12 +19,13 @@ stories!(
 stories_of_processes!(a_future_that_is_polled_once_and_kept_stops_no_other_process);
 
 /// An offer lasts a third of it; a renewal would be due before the end of the offer.
-const LEASE_MS: u64 = 2400;
+const LEASE: Duration = ms(2400);
+const OFFER: Duration = ms(800);
 
 /// Where a call is done when it is made, the future is ready at once, and there is no offer.
 async fn a_future_that_is_polled_once_on_a_free_name_stops_nobody(stage: &Stage) {
-    let (client, other) = stage.clients().await;
-    let lock = client.lock("a").watchdog_lease(ms(LEASE_MS));
+    let ((client, other), name) = (stage.clients().await, unique("a"));
+    let lock = client.lock(&name).watchdog_lease(LEASE);
     let watch = NotRenewed::of(stage);
     let begun = Instant::now();
     let mut kept: Waiting = Box::pin(lock.lock());
@@ -31,29 +33,37 @@ async fn a_future_that_is_polled_once_on_a_free_name_stops_nobody(stage: &Stage)
         guard.unwrap().unlock().await.unwrap();
         return;
     }
-    let is_seen = is_seen(stage).await;
+    watch.until_granted(&name);
 
-    let guard = other.lock("a").lock().await.unwrap();
+    let guard = other.lock(&name).lock().await.unwrap();
 
-    stage.took("behind an offer of 800 ms", begun, ms(1100));
-    if is_seen {
-        watch.check();
-    }
+    stage.took("behind an offer of 800 ms", begun, OFFER + ms(2));
+    watch.check();
     guard.unlock().await.unwrap();
     kept.await.unwrap().unlock().await.unwrap();
 }
 
 async fn a_future_that_is_polled_once_and_kept_stops_nobody(stage: &Stage) {
     let (client, other) = stage.clients().await;
-    let lock = client.lock("a").watchdog_lease(ms(LEASE_MS));
-    for behind in [&client, &other] {
+    for (behind, cause) in [(&client, "own_release"), (&other, "message")] {
+        let name = unique("a");
+        let lock = client.lock(&name).watchdog_lease(LEASE);
         let watch = NotRenewed::of(stage);
-        let mut kept = offered(stage, &other, &lock).await;
+        let mut kept = offered(&other, (&client, &lock)).await;
         let begun = Instant::now();
 
-        let guard = behind.lock("a").lock().await.unwrap();
+        let guard = behind.lock(&name).lock().await.unwrap();
 
-        stage.took("behind an offer of 800 ms", begun, ms(1100));
+        stage.took("behind an offer of 800 ms", begun, OFFER + ms(2));
+        let led = causes::of_guard(&guard);
+        match stage.is_virtual() {
+            true => assert_eq!(led, cause),
+            // A poll falls due while the offer ends.
+            false => assert!(
+                ["own_release", "message", "safety_poll"].contains(&&*led),
+                "{led}"
+            ),
+        }
         watch.check();
         assert!(poll_once(kept.as_mut()).is_pending());
         guard.unlock().await.unwrap();
@@ -62,14 +72,14 @@ async fn a_future_that_is_polled_once_and_kept_stops_nobody(stage: &Stage) {
 }
 
 async fn an_offer_that_is_taken_in_time_is_a_hold_like_any_other(stage: &Stage) {
-    let (client, other) = stage.clients().await;
-    let lock = client.lock("a").watchdog_lease(stage.lease());
+    let ((client, other), name) = (stage.clients().await, unique("a"));
+    let lock = client.lock(&name).watchdog_lease(stage.lease());
 
-    let guard = offered(stage, &other, &lock).await.await.unwrap();
+    let guard = offered(&other, (&client, &lock)).await.await.unwrap();
     tokio::time::sleep(stage.lease()).await;
 
     assert!(guard.is_held(), "renewed from the moment it was taken");
-    assert!(other.lock("a").try_lock().await.unwrap().is_none());
+    assert!(other.lock(&name).try_lock().await.unwrap().is_none());
 }
 
 /// Another process: takes the lock, says so, and lets it go when told.
@@ -79,7 +89,7 @@ pub(crate) fn other_process(role: &Role) {
         let client = Client::connect(&role.args()[0]).await.unwrap();
         role.say("ready");
         role.hear();
-        let guard = client.lock("a").lock().await.unwrap();
+        let guard = client.lock(&role.args()[1]).lock().await.unwrap();
         role.say("in");
         role.hear();
         guard.unlock().await.unwrap();
@@ -88,18 +98,18 @@ pub(crate) fn other_process(role: &Role) {
 }
 
 async fn a_future_that_is_polled_once_and_kept_stops_no_other_process(stage: &Stage) {
-    let (client, holder) = stage.clients().await;
-    let mut other = Child::again("offers::other_process", &[&stage.url()]);
+    let ((client, holder), name) = (stage.clients().await, unique("a"));
+    let mut other = Child::again("offers::other_process", &[&stage.url(), &name]);
     other.hear(LIMIT);
     let watch = NotRenewed::of(stage);
-    let lock = client.lock("a").watchdog_lease(ms(LEASE_MS));
-    let mut kept = offered(stage, &holder, &lock).await;
+    let lock = client.lock(&name).watchdog_lease(LEASE);
+    let mut kept = offered(&holder, (&client, &lock)).await;
     let begun = Instant::now();
 
     other.say("go");
     assert_eq!(other.hear(LIMIT), "in");
 
-    stage.took("another process behind an offer of 800 ms", begun, ms(1100));
+    stage.took("another process behind an offer of 800 ms", begun, OFFER);
     watch.check();
     assert!(poll_once(kept.as_mut()).is_pending());
     other.say("go");
@@ -107,37 +117,19 @@ async fn a_future_that_is_polled_once_and_kept_stops_no_other_process(stage: &St
     kept.await.unwrap().unlock().await.unwrap();
 }
 
-/// A future that was polled once while somebody else held the lock, and whose grant is on offer now. On a machine that stands
-/// still an offer may be over before it is seen: then there is another one.
-async fn offered(stage: &Stage, them: &Client, lock: &Lock) -> Waiting {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < LIMIT {
-        let held = them.lock("a").lock().await.unwrap();
-        let mut kept: Waiting = Box::pin(lock.lock());
-        assert!(poll_once(kept.as_mut()).is_pending());
-        // Whoever does not look at its first attempt is put into the line after a second.
-        tokio::time::sleep(ms(1500)).await;
-        held.unlock().await.unwrap();
-        if is_seen(stage).await {
-            return kept;
-        }
-    }
-    panic!("nothing was offered");
+/// A future of the client that was polled once while another client held the lock, and whose grant is on offer now.
+async fn offered(them: &Client, (client, lock): (&Client, &Lock)) -> Waiting {
+    let held = them.lock(lock.name()).lock().await.unwrap();
+    let mut kept: Waiting = Box::pin(lock.lock());
+    assert!(poll_once(kept.as_mut()).is_pending());
+    // Whoever does not look at its first attempt is put into the line after a while, and listens then.
+    listens(client, lock.name()).await;
+    held.unlock().await.unwrap();
+    causes::told(causes::GRANTED, lock.name(), 2).await;
+    kept
 }
 
 type Waiting = Pin<Box<dyn Future<Output = ferrolock::Result<Guard>>>>;
-
-/// Whether the lock is taken within the time of an offer.
-async fn is_seen(stage: &Stage) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < ms(LEASE_MS / 3) {
-        if !stage.is_free("a").await {
-            return true;
-        }
-        tokio::time::sleep(ms(1)).await;
-    }
-    false
-}
 
 /// Nobody had it, so nobody may have renewed it: each time that a server set came with a field.
 struct NotRenewed<'a>(Option<(&'a Server, Monitor)>);
@@ -145,6 +137,14 @@ struct NotRenewed<'a>(Option<(&'a Server, Monitor)>);
 impl<'a> NotRenewed<'a> {
     fn of(stage: &'a Stage) -> Self {
         Self(stage.server().map(|server| (server, server.monitor())))
+    }
+
+    /// Until the server has written the first field of the lock.
+    fn until_granted(&self, name: &str) {
+        if let Some((_, monitor)) = &self.0 {
+            let field = format!("\"HSET\" \"{name}\"");
+            monitor.wait_for(|line| line.contains(&field), LIMIT);
+        }
     }
 
     fn check(&self) {

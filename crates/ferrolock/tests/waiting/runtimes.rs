@@ -7,7 +7,7 @@ use ferrolock::{Client, Error, ErrorKind, Guard, Unlocked};
 use testkit::LIMIT;
 use tokio::runtime::Runtime;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, causes, unique};
 
 stories_in_real_time!(
     a_free_name_needs_no_runtime_where_no_server_is_asked,
@@ -29,13 +29,13 @@ async fn a_free_name_needs_no_runtime_where_no_server_is_asked(stage: &Stage) {
 }
 
 async fn whoever_waits_hears_that_the_runtime_has_ended(stage: &Stage) {
-    let (theirs, client) = client_elsewhere(stage).await;
-    let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
+    let ((theirs, client), name) = (client_elsewhere(stage).await, unique("a"));
+    let held = client.lock(&name).lease(LIMIT).lock().await.unwrap();
     let waiters = [
-        tokio::spawn(client.lock("a").lock()),
-        tokio::spawn(client.lock("a").max_wait(LIMIT).lock()),
+        tokio::spawn(client.lock(&name).lock()),
+        tokio::spawn(client.lock(&name).max_wait(LIMIT).lock()),
     ];
-    stage.settled("a").await;
+    causes::attempted(&name, "confirmed", 1).await;
 
     end(theirs).await;
 

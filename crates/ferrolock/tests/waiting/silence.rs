@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, ErrorKind, Result};
 use testkit::{Kind, Proxy, Server};
 
-use crate::stage::{ms, settled_on};
+use crate::stage::{listens, ms, unique};
 
 on_each_server!(
     every_call_to_a_server_that_is_down_ends_with_its_limit,
@@ -41,16 +41,17 @@ async fn every_call_ends(kind: Kind, fall_silent: impl FnOnce(&Server, &Proxy)) 
         .unreachable_after(ENDLESS);
     let client = builder.clone().connect().await.unwrap();
     let them = Client::connect(server.url()).await.unwrap();
-    let hour = Duration::from_secs(3600);
-    let _busy = them.lock("busy").lease(hour).lock().await.unwrap();
+    let (hour, name) = (Duration::from_secs(3600), unique("busy"));
+    let _busy = them.lock(&name).lease(hour).lock().await.unwrap();
     let held = client.lock("held").lease(hour).lock().await.unwrap();
-    let waiter = tokio::spawn(client.lock("busy").try_lock_for(ms(1500)));
-    settled_on(&server, "busy").await;
+    // Longer than it takes to listen, also on a machine that stands still for a while.
+    let waiter = tokio::spawn(client.lock(&name).try_lock_for(ms(5000)));
+    listens(&client, &name).await;
     let begun = Instant::now();
 
     fall_silent(&server, &proxy);
 
-    let (free, busy) = (client.lock("free"), client.lock("busy"));
+    let (free, busy) = (client.lock("free"), client.lock(&name));
     let limited = free.clone().max_wait(LIMIT);
     tokio::join!(
         ends("lock", LIMIT, limited.lock()),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use crate::stage::{channel, ms, settled_on, waits};
+use crate::stage::{assert_led_to, causes, channel, listens, ms, stories, unique, waits};
 use crate::support::{connect, took};
 
 on_each_server!(
@@ -23,15 +23,11 @@ async fn without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_onc
     let log = Log::default();
     let listening = log.clone();
     // The log is caught by thread: everything must happen in this one.
-    let polling = std::thread::spawn(move || {
+    let polling = tokio::task::spawn_blocking(move || {
         let _default = tracing::subscriber::set_default(listening);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(wait_without_the_right_to_subscribe(kind));
+        stories::one_thread().block_on(wait_without_the_right_to_subscribe(kind));
     });
-    polling.join().unwrap();
+    polling.await.unwrap();
 
     let said = log.lines.lock().unwrap().clone();
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -49,14 +45,15 @@ async fn wait_without_the_right_to_subscribe(kind: Kind) {
         .connect()
         .await
         .unwrap();
-    for round in 0..3 {
-        let name = format!("a{round}");
+    for _ in 0..3 {
+        let name = unique("a");
         let held = them.lock(&name).lock().await.unwrap();
-        let mut wait = std::pin::pin!(us.lock(&name).lock());
-        assert!(tokio::time::timeout(ms(200), wait.as_mut()).await.is_err());
+        let waiter = waits(&us, &name);
+        causes::attempted(&name, "safety_poll", 3).await;
         let begun = Instant::now();
         held.unlock().await.unwrap();
-        let guard = wait.await.unwrap();
+        let guard = waiter.await.unwrap();
+        assert_led_to("safety_poll", &guard);
         took("by polling", kind.name(), begun, ms(1000));
         // Its own release cannot be announced either, by the same right.
         let _ = guard.unlock().await;
@@ -66,15 +63,16 @@ async fn wait_without_the_right_to_subscribe(kind: Kind) {
 async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
     let server = Server::start(kind);
     let (us, them) = (connect(&server).await, connect(&server).await);
-    let held = them.lock("a").lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    settled_on(&server, "a").await;
+    let name = unique("a");
+    let held = them.lock(&name).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    listens(&us, &name).await;
     held.unlock().await.unwrap();
     waiter.await.unwrap().unlock().await.unwrap();
     let begun = Instant::now();
     let channels = || server.command(&["PUBSUB", "CHANNELS"]).texts();
 
-    assert_eq!(channels(), [channel("a")]);
+    assert_eq!(channels(), [channel(&name)]);
     eventually_async(LIMIT, "nobody listens any more", async || {
         channels().is_empty()
     })
@@ -84,7 +82,7 @@ async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
     took("unsubscribed", kind.name(), begun, ms(5100));
 }
 
-/// Collects the warnings and errors about subscriptions.
+/// Collects the warnings and errors about subscriptions, and has everything noted that others note.
 #[derive(Clone, Default)]
 struct Log {
     lines: Arc<Mutex<Vec<String>>>,
@@ -92,7 +90,7 @@ struct Log {
 
 impl tracing::Subscriber for Log {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN
+        metadata.target().starts_with("ferrolock")
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
@@ -100,6 +98,10 @@ impl tracing::Subscriber for Log {
     }
 
     fn event(&self, event: &tracing::Event<'_>) {
+        causes::note(event);
+        if *event.metadata().level() > tracing::Level::WARN {
+            return;
+        }
         let mut line = Line::default();
         event.record(&mut line);
         self.lines.lock().unwrap().push(line.0);

@@ -1,5 +1,7 @@
 //! What ends a wait: every way in which a lock becomes free, with a message and without.
 //!
+//! Each story says what must have led to the grant: whoever is not woken gets the lock all the same, by a poll a little later.
+//!
 //! On servers only: a subscriber killed under its waiter, a message lost on its way, a key deleted by hand, which nobody
 //! announces. The embedded engines have no connections, and no hand but the library's reaches their keys.
 
@@ -7,13 +9,15 @@ use std::time::Duration;
 
 use ferrolock::Client;
 use testkit::process::{Child, Role};
-use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
+use testkit::{Kind, LIMIT, Proxy, Server};
 use tokio::time::Instant;
 
-use crate::stage::{Stage, attempts, ms, settled_on, waits};
+use crate::stage::{Stage, assert_led_to, causes, listens, ms, rests, unique, waits};
 use crate::support::{connect, took};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// No safety poll comes within a second of its end: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
+const BRIEF: Duration = Duration::from_secs(2);
 
 stories!(
     a_waiter_gets_the_lock_after_a_release,
@@ -30,88 +34,93 @@ stories_of_processes!(
 
 on_each_server!(
     a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it,
+    a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen,
+    a_waiter_gets_a_lock_that_was_released_while_it_could_not_ask,
     a_waiter_gets_the_lock_although_the_message_was_lost,
+    a_waiter_needs_no_message_from_its_own_client,
     a_waiter_gets_a_lock_that_was_deleted_by_hand,
     a_waiter_that_has_settled_gets_a_lock_that_was_deleted_by_hand,
 );
 
 async fn a_waiter_gets_the_lock_after_a_release(stage: &Stage) {
-    let (us, them) = stage.clients().await;
-    let held = them.lock("a").lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    let ((us, them), name) = (stage.clients().await, unique("a"));
+    let held = them.lock(&name).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    stage.rests(&us, &name).await;
     let begun = Instant::now();
 
     held.unlock().await.unwrap();
 
-    assert!(waiter.await.unwrap().is_held());
-    stage.took("after a release", begun, ms(75));
+    assert_led_to("message", &waiter.await.unwrap());
+    stage.took_no_time("after a release", begun);
 }
 
 async fn a_waiter_gets_the_lock_after_a_guard_was_dropped(stage: &Stage) {
-    let (us, them) = stage.clients().await;
-    let held = them.lock("a").lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    let ((us, them), name) = (stage.clients().await, unique("a"));
+    let held = them.lock(&name).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    stage.rests(&us, &name).await;
     let begun = Instant::now();
 
     drop(held);
 
-    assert!(waiter.await.unwrap().is_held());
-    stage.took("after a drop", begun, ms(75));
+    assert_led_to("message", &waiter.await.unwrap());
+    stage.took_no_time("after a drop", begun);
 }
 
 async fn a_waiter_gets_the_lock_when_the_lease_of_a_dead_holder_ends(stage: &Stage) {
-    let (us, them) = stage.clients().await;
+    let ((us, them), name) = (stage.clients().await, unique("a"));
     let begun = Instant::now();
-    let held = them.lock("a").lease(ms(600)).lock().await.unwrap();
+    let held = them.lock(&name).lease(BRIEF).lock().await.unwrap();
     std::mem::forget(held);
 
-    let waiter = waits(&us, "a");
+    let guard = us.lock(&name).lock().await.unwrap();
 
-    assert!(waiter.await.unwrap().is_held());
-    assert!(begun.elapsed() >= ms(600), "{:?}", begun.elapsed());
-    stage.took("after the end of a lease of 600 ms", begun, ms(610));
+    assert_led_to("lease_end", &guard);
+    assert!(begun.elapsed() >= BRIEF, "{:?}", begun.elapsed());
+    stage.took("after the end of a lease of 2 s", begun, BRIEF + ms(10));
 }
 
 async fn a_waiter_gets_the_lock_after_a_forced_unlock(stage: &Stage) {
-    let (us, them) = stage.clients().await;
-    let _held = them.lock("a").lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    let ((us, them), name) = (stage.clients().await, unique("a"));
+    let _held = them.lock(&name).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    stage.rests(&us, &name).await;
     let begun = Instant::now();
 
-    assert!(them.lock("a").force_unlock().await.unwrap());
+    assert!(them.lock(&name).force_unlock().await.unwrap());
 
-    assert!(waiter.await.unwrap().is_held());
-    stage.took("after a forced unlock", begun, ms(75));
+    assert_led_to("message", &waiter.await.unwrap());
+    stage.took_no_time("after a forced unlock", begun);
 }
 
-/// Nobody announces that the name's time is over: whoever waits finds out as after the deletion of a key.
+/// Nobody announces when the name's time will be over: a poll finds out, and then its end is known.
 async fn a_waiter_gets_the_lock_when_a_delayed_unlock_is_due(stage: &Stage) {
-    let (us, them) = stage.clients().await;
-    let held = them.lock("a").lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    /// A second at least after one poll and before the next, in both times.
+    const DELAY: Duration = ms(3_250);
+    let ((us, them), name) = (stage.clients().await, unique("a"));
+    let held = them.lock(&name).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    stage.rests(&us, &name).await;
     let begun = Instant::now();
 
-    held.unlock_after(ms(400)).await.unwrap();
+    held.unlock_after(DELAY).await.unwrap();
 
-    assert!(waiter.await.unwrap().is_held());
-    assert!(begun.elapsed() >= ms(390), "{:?}", begun.elapsed());
-    stage.took("after a delay of 400 ms", begun, ms(400 + 2000));
+    assert_led_to("lease_end", &waiter.await.unwrap());
+    assert!(begun.elapsed() >= DELAY - ms(10), "{:?}", begun.elapsed());
+    stage.took("after a delay of 3.25 s", begun, DELAY + ms(10));
 }
 
 /// Takes the lock, says so, and lets it go when told.
 pub(crate) fn holder(role: &Role) {
     let runtime = crate::stage::stories::threads();
     runtime.block_on(async {
-        let [url, lease_ms] = role.args() else {
-            panic!("two arguments: {role:?}");
+        let [url, lease_ms, name] = role.args() else {
+            panic!("three arguments: {role:?}");
         };
         let client = Client::connect(url).await.unwrap();
         let lock = client
-            .lock("a")
+            .lock(name)
             .watchdog_lease(ms(lease_ms.parse().unwrap()));
         let guard = lock.lock().await.unwrap();
         role.say("in");
@@ -122,70 +131,83 @@ pub(crate) fn holder(role: &Role) {
     });
 }
 
-async fn a_waiter_gets_the_lock_that_another_process_releases(stage: &Stage) {
-    let mut holder = Child::again("wakes::holder", &[&stage.url(), "60000"]);
+/// Another process, when it holds the lock.
+fn holder_elsewhere(stage: &Stage, lease: Duration, name: &str) -> Child {
+    let lease = lease.as_millis().to_string();
+    let mut holder = Child::again("wakes::holder", &[&stage.url(), &lease, name]);
     assert_eq!(holder.hear(LIMIT), "in");
-    let us = stage.client().await;
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    holder
+}
+
+async fn a_waiter_gets_the_lock_that_another_process_releases(stage: &Stage) {
+    let (us, name) = (stage.client().await, unique("a"));
+    let mut holder = holder_elsewhere(stage, HOUR, &name);
+    let waiter = waits(&us, &name);
+    stage.rests(&us, &name).await;
     let begun = Instant::now();
 
     holder.say("let go");
 
-    assert!(waiter.await.unwrap().is_held());
-    stage.took("after a release elsewhere", begun, ms(75));
+    assert_led_to("message", &waiter.await.unwrap());
+    stage.took_no_time("after a release elsewhere", begun);
     assert_eq!(holder.hear(LIMIT), "out");
 }
 
 /// After its lease on a server, which cannot know; at once from a file, where the system tells.
 async fn a_waiter_gets_the_lock_of_a_process_that_was_killed(stage: &Stage) {
-    let lease = if stage.server().is_some() {
-        2_000
-    } else {
-        3_600_000
+    let (us, name) = (stage.client().await, unique("a"));
+    let is_server = stage.server().is_some();
+    let (lease, cause, promised) = match is_server {
+        true => (BRIEF, "lease_end", BRIEF + ms(10)),
+        false => (HOUR, "message", ms(1_000)),
     };
-    let mut holder = Child::again("wakes::holder", &[&stage.url(), &lease.to_string()]);
-    assert_eq!(holder.hear(LIMIT), "in");
-    let us = stage.client().await;
-    let waiter = waits(&us, "a");
-    stage.settled("a").await;
+    let mut holder = holder_elsewhere(stage, lease, &name);
+    let waiter = waits(&us, &name);
+    match is_server {
+        // After three looks in vain the safety poll is farther away than the end of any lease of 2 s.
+        true => causes::told(causes::ATTEMPT, &name, 4).await,
+        false => stage.rests(&us, &name).await,
+    }
     let begun = Instant::now();
 
     holder.kill();
 
-    assert!(waiter.await.unwrap().is_held());
-    let promised = if stage.server().is_some() {
-        ms(2_010)
-    } else {
-        ms(1_000)
-    };
+    assert_led_to(cause, &waiter.await.unwrap());
     stage.took("after its holder was killed", begun, promised);
 }
 
 /// Rounds in which the subscriber dies at different moments around the waiter's attempts, and the release reaches
 /// nobody. Served within the time a reconnect takes, long before the lease or the settled poll.
 async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: Kind) {
+    const ROUNDS: u64 = 20;
+    /// A machine that stands still for so long lets a poll come first.
+    const POLLED_MAX: usize = 2;
     let server = Server::start(kind);
     let them = connect(&server).await;
     let mut control = server.connect();
     let begun = Instant::now();
-    for round in 0..20 {
+    let mut led = Vec::new();
+    for round in 0..ROUNDS {
         // A client of its own: one whose connection dies again and again waits longer each time before it comes back.
-        let us = connect(&server).await;
-        let name = format!("a{round}");
+        let (us, name) = (connect(&server).await, unique("a"));
         let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
         let waiter = waits(&us, &name);
         // The later rounds kill in the middle of subscribing and attempting; the first when all is at rest.
         match round {
-            0..4 => settled_on(&server, &name).await,
+            0..4 => listens(&us, &name).await,
             _ => tokio::time::sleep(Duration::from_micros(150 * (round - 4))).await,
         }
         control.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
 
         held.unlock().await.unwrap();
 
-        waiter.await.unwrap().unlock().await.unwrap();
+        let guard = waiter.await.unwrap();
+        led.push(causes::of_guard(&guard));
+        guard.unlock().await.unwrap();
     }
+    let polled = led.iter().filter(|cause| *cause == "safety_poll").count();
+    assert!(polled <= POLLED_MAX, "{led:?}");
+    eprintln!("{}: {led:?}", kind.name());
     took(
         "20 times after the subscriber's death",
         kind.name(),
@@ -194,54 +216,113 @@ async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: K
     );
 }
 
-async fn a_waiter_gets_the_lock_although_the_message_was_lost(kind: Kind) {
-    let server = Server::start(kind);
+/// As it is when a connection is cut: the message goes to nobody, and the waiter is told only that it may have missed some.
+async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen(kind: Kind) {
+    let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
     let us = Client::connect(proxy.url()).await.unwrap();
     let them = connect(&server).await;
-    let held = them.lock("a").lease(HOUR).lock().await.unwrap();
-    let waiter = waits(&us, "a");
-    settled_on(&server, "a").await;
+    let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    rests(&us, &name).await;
+    proxy.refuse(true);
+    let subscribers = proxy.cut_matching(|sent| contains(sent, "SUBSCRIBE"));
+    assert_eq!(subscribers, 1);
+
+    held.unlock().await.unwrap();
+    let begun = Instant::now();
+    proxy.refuse(false);
+
+    assert_led_to("gap", &waiter.await.unwrap());
+    took("after an interruption", kind.name(), begun, ms(100));
+}
+
+/// The message comes, and there is nobody to ask: the waiter asks when there is.
+async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_ask(kind: Kind) {
+    let (server, name) = (Server::start(kind), unique("a"));
+    let proxy = Proxy::start(server.address());
+    let us = Client::connect(proxy.url()).await.unwrap();
+    let them = connect(&server).await;
+    let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    rests(&us, &name).await;
+    proxy.refuse(true);
+    let askers = proxy.cut_matching(|sent| contains(sent, "EVALSHA"));
+    assert_eq!(askers, 1);
+
+    held.unlock().await.unwrap();
+    causes::attempted(&name, "message", 1).await;
+    let begun = Instant::now();
+    proxy.refuse(false);
+
+    assert_led_to("reconnected", &waiter.await.unwrap());
+    took("after it could ask again", kind.name(), begun, ms(200));
+}
+
+fn contains(sent: &[u8], word: &str) -> bool {
+    sent.windows(word.len()).any(|part| part == word.as_bytes())
+}
+
+async fn a_waiter_gets_the_lock_although_the_message_was_lost(kind: Kind) {
+    let (server, name) = (Server::start(kind), unique("a"));
+    let proxy = Proxy::start(server.address());
+    let us = Client::connect(proxy.url()).await.unwrap();
+    let them = connect(&server).await;
+    let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    listens(&us, &name).await;
     proxy.drop_pushes(true);
     let begun = Instant::now();
 
     held.unlock().await.unwrap();
 
-    assert!(waiter.await.unwrap().is_held());
+    assert_led_to("safety_poll", &waiter.await.unwrap());
     took("after a lost message", kind.name(), begun, ms(2000));
     assert_eq!(proxy.pushes_dropped(), 1);
 }
 
-async fn a_waiter_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
-    let server = Server::start(kind);
-    let (us, them) = (connect(&server).await, connect(&server).await);
-    std::mem::forget(them.lock("a").lease(HOUR).lock().await.unwrap());
-    let waiter = waits(&us, "a");
-    settled_on(&server, "a").await;
+/// What a client gives back its own line knows by the answer.
+async fn a_waiter_needs_no_message_from_its_own_client(kind: Kind) {
+    let (server, name) = (Server::start(kind), unique("a"));
+    let proxy = Proxy::start(server.address());
+    let us = Client::connect(proxy.url()).await.unwrap();
+    let held = us.lock(&name).lease(HOUR).lock().await.unwrap();
+    let waiter = waits(&us, &name);
+    rests(&us, &name).await;
+    proxy.drop_pushes(true);
     let begun = Instant::now();
 
-    server.command(&["DEL", "a"]);
+    held.unlock().await.unwrap();
 
-    assert!(waiter.await.unwrap().is_held());
+    assert_led_to("own_release", &waiter.await.unwrap());
+    took("after a release beside it", kind.name(), begun, ms(100));
+}
+
+async fn a_waiter_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
+    let (server, name) = (Server::start(kind), unique("a"));
+    let (us, them) = (connect(&server).await, connect(&server).await);
+    std::mem::forget(them.lock(&name).lease(HOUR).lock().await.unwrap());
+    let waiter = waits(&us, &name);
+    listens(&us, &name).await;
+    let begun = Instant::now();
+
+    server.command(&["DEL", &name]);
+
+    assert_led_to("safety_poll", &waiter.await.unwrap());
     took("after a DEL, fresh", kind.name(), begun, ms(2000));
 }
 
 /// The pauses between its polls double from a second on; after the fourth they are as long as they get.
 async fn a_waiter_that_has_settled_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
-    let server = Server::start(kind);
+    let (server, name) = (Server::start(kind), unique("a"));
     let (us, them) = (connect(&server).await, connect(&server).await);
-    std::mem::forget(them.lock("a").lease(HOUR).lock().await.unwrap());
-    let waiter = waits(&us, "a");
-    settled_on(&server, "a").await;
-    let before = attempts(&server);
-    eventually_async(LIMIT, "the fourth poll", async || {
-        attempts(&server) >= before + 4
-    })
-    .await;
+    std::mem::forget(them.lock(&name).lease(HOUR).lock().await.unwrap());
+    let waiter = waits(&us, &name);
+    causes::attempted(&name, "safety_poll", 4).await;
     let begun = Instant::now();
 
-    server.command(&["DEL", "a"]);
+    server.command(&["DEL", &name]);
 
-    assert!(waiter.await.unwrap().is_held());
+    assert_led_to("safety_poll", &waiter.await.unwrap());
     took("after a DEL, settled", kind.name(), begun, ms(10_000));
 }
