@@ -179,11 +179,15 @@ async fn a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_ba
     world.nothing_left("x").await;
 
     let lock = world.client.lock("x");
-    let task =
-        tokio::spawn(async move { lock.run(async |_| std::future::pending::<()>().await).await });
-    while !world.is_locked("x").await {
-        sleep(ms(1)).await;
-    }
+    let (begun, is_begun) = tokio::sync::oneshot::channel();
+    let task = tokio::spawn(async move {
+        let body = async |_: &Guard| {
+            begun.send(()).unwrap();
+            std::future::pending::<()>().await
+        };
+        lock.run(body).await
+    });
+    is_begun.await.unwrap();
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     world.nothing_left("x").await;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ferrolock::{Client, ErrorKind, HoldState, LostReason, Owner};
+use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason, Owner};
 use testkit::{Kind, LIMIT, Server, eventually, poll_once};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::stage::{Stage, listens, ms, unique};
@@ -139,17 +140,17 @@ async fn waiters_and_new_calls_are_turned_away_at_once(stage: &Stage) {
 async fn the_body_of_a_run_may_finish(stage: &Stage) {
     let (world, long) = (World::on(stage).await, long(stage));
     let lock = world.client.lock("x");
+    let (begun, is_begun) = oneshot::channel();
     let ran = tokio::spawn(async move {
         lock.run(async |guard| {
+            begun.send(()).unwrap();
             guard.cancellation_token().cancelled().await;
             sleep(long / 2).await;
             guard.is_held()
         })
         .await
     });
-    while !world.is_locked("x").await {
-        sleep(ms(1)).await;
-    }
+    is_begun.await.unwrap();
 
     world.client.shutdown(long).await.unwrap();
 
@@ -160,11 +161,15 @@ async fn the_body_of_a_run_may_finish(stage: &Stage) {
 async fn a_body_that_does_not_finish_is_dropped_at_the_limit(stage: &Stage) {
     let world = World::on(stage).await;
     let lock = world.client.lock("x");
-    let ran =
-        tokio::spawn(async move { lock.run(async |_| std::future::pending::<()>().await).await });
-    while !world.is_locked("x").await {
-        sleep(ms(1)).await;
-    }
+    let (begun, is_begun) = oneshot::channel();
+    let ran = tokio::spawn(async move {
+        let body = async |_: &Guard| {
+            begun.send(()).unwrap();
+            std::future::pending::<()>().await
+        };
+        lock.run(body).await
+    });
+    is_begun.await.unwrap();
 
     world.client.shutdown(stage.lease() / 6).await.unwrap_err();
 
