@@ -8,7 +8,7 @@
 //! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
 //!
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
-//! Locks are taken in this order: desk, tenure, a request's first attempt, keeper, slot, errands, leaver. While one is held, no
+//! Locks are taken in this order: desk, tenure, a request's first attempt, the process's keeper, its state, slot, errands, leaver; random numbers last. While one is held, no
 //! code of others runs: no waker of a caller, no log or metrics sink, no end of a connection.
 
 pub(crate) mod acquire;
@@ -340,18 +340,28 @@ impl Core {
             return;
         }
         let limit = self.settings.drop_limit;
-        self.hand_attempts_over(self.now().after(limit));
+        // First: no attempt is begun after those that are handed over.
+        self.begin_closing();
+        self.hand_over(self.now().after(limit));
         if !limit.is_zero() && !self.clock().is_virtual() {
             self.errands.wait_for_releases(limit);
         }
-        self.begin_closing();
         self.close_when_quiet();
     }
 
-    /// No caller is left, but acquires may be under way, and this thread may be the only one that could read their
+    /// No caller is left, but commands may be under way, and this thread may be the only one that could read their
     /// replies: the keeper, which has a thread of its own, releases what they take.
-    fn hand_attempts_over(&self, brisk_until: Tick) {
-        let attempts = unpoisoned(&self.desk).hand_attempts_over();
+    fn hand_over(self: &Arc<Self>, brisk_until: Tick) {
+        let (attempts, tenures) = {
+            let desk = unpoisoned(&self.desk);
+            (desk.hand_attempts_over(), desk.tenures())
+        };
+        for tenure in tenures {
+            if tenure.take_over() {
+                self.keeper().settle(&tenure);
+            }
+        }
+        self.keeper().hurry_fields_of(self, brisk_until);
         for tenure in attempts {
             self.keeper().owe_field_briskly(&tenure, brisk_until);
             // Answered meanwhile, by a thread that found nothing to take back yet.

@@ -130,6 +130,9 @@ impl ClientBuilder {
     }
 
     /// How long the drop of the last handle waits for releases that are on their way; 250 ms.
+    ///
+    /// An acquire that was given up before its answer came is on its way too: it may take the lock, so its release is sent
+    /// until one has found something to give back, or this time is over.
     pub fn drop_limit(mut self, limit: Duration) -> Self {
         self.settings.drop_limit = limit;
         self

@@ -12,6 +12,7 @@ pub(crate) mod driver;
 pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
+mod late;
 mod once;
 mod reenter;
 #[cfg(all(test, feature = "embedded"))]
@@ -34,6 +35,7 @@ use self::backlog::wait_for_releases;
 use self::drive::drive;
 use self::driver::{Driver, Place};
 use self::first::{Begun, First};
+use self::late::LateGrants;
 use self::once::attempt_once;
 use self::reenter::reenter;
 use self::slot::{Answer, Found, Slot};
@@ -70,6 +72,7 @@ pub(crate) struct Request {
     pub(crate) first: Mutex<Option<First>>,
     /// Only one more hold of that tenure will do.
     into: Option<Arc<Tenure>>,
+    late: Mutex<LateGrants>,
 }
 
 /// What a call does when the lock is busy.
@@ -116,6 +119,7 @@ impl Request {
             slot: Slot::new(),
             first: Mutex::new(None),
             into: None,
+            late: Mutex::default(),
         })
     }
 
@@ -134,6 +138,7 @@ impl Request {
             slot: Slot::new(),
             first: Mutex::new(None),
             into: Some(tenure.clone()),
+            late: Mutex::default(),
         })
     }
 
@@ -147,22 +152,24 @@ impl Request {
         since.after(core.settings.command_limit)
     }
 
-    /// Whether there is time to go on waiting after a grant that came too late.
-    fn check_time_left(&self, core: &Core, failure: Failure) -> Result<()> {
+    /// Whether there is time to go on waiting after a grant that was asked for at `sent` and came too late.
+    fn check_time_left(&self, core: &Core, sent: Tick, failure: Failure) -> Result<()> {
+        let now = core.now();
+        let patience = core.settings.unreachable_after;
         let limit = match (self.patience, self.deadline) {
             (Patience::None, _) => Tick::ZERO,
             (_, Some(deadline)) => deadline,
-            (_, None) => self.begun.after(core.settings.unreachable_after),
+            (_, None) => unpoisoned(&self.late).another(sent, now, patience),
         };
-        if core.now() < limit {
+        if now < limit {
             return Ok(());
         }
         Err(Error::from(failure).of(&self.keys.lock))
     }
 
     /// A grant came too late, and was given back: its caller waits on, if it has time.
-    pub(crate) fn too_late(&self, core: &Core, failure: Failure) {
-        match self.check_time_left(core, failure) {
+    pub(crate) fn too_late(&self, core: &Core, sent: Tick, failure: Failure) {
+        match self.check_time_left(core, sent, failure) {
             Ok(()) => self.slot.start_over(),
             Err(error) => self.slot.answer(Answer::Failed(error)),
         }
@@ -247,8 +254,8 @@ pub(crate) async fn acquire(
         match found {
             Some(Found::Granted(hold)) => match caller.accept(hold) {
                 Ok(hold) => return Ok(Some(hold)),
-                Err(failure) => {
-                    request.check_time_left(core, failure)?;
+                Err((sent, failure)) => {
+                    request.check_time_left(core, sent, failure)?;
                     request.slot.wait_again();
                     caller.served = false;
                     enter(core, &request, Place::Front)?;
@@ -274,15 +281,16 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     /// Takes the hold, unless its time is over: a caller may come late for its offer, and a machine may sleep.
-    fn accept(&mut self, hold: Arc<Hold>) -> std::result::Result<Arc<Hold>, Failure> {
+    fn accept(&mut self, hold: Arc<Hold>) -> std::result::Result<Arc<Hold>, (Tick, Failure)> {
         let keeper = self.core.keeper();
         let alarm = self.alarm.take();
         let now = self.core.now();
         if now >= hold.deadline() {
             alarm.into_iter().for_each(|alarm| keeper.cancel(alarm));
-            let failure = too_late(now.since(hold.since), hold.terms.lease);
+            let sent = hold.since;
+            let failure = too_late(now.since(sent), hold.terms.lease);
             hold.retract();
-            return Err(failure);
+            return Err((sent, failure));
         }
         keeper.accept(&hold, alarm);
         if let Some(task) = tokio::task::try_id() {

@@ -141,3 +141,45 @@ async fn unknown_acquires_have_a_bound_of_their_own() {
 
     assert!(!core.errands.is_full());
 }
+
+/// The lock is asked for when there is room, and its lease begins then.
+#[tokio::test(start_paused = true)]
+async fn a_grant_after_a_wait_for_room_is_as_good_as_any_other() {
+    let (client, engine, _) = insider();
+    owe(&client, &engine, RELEASES_MAX + 1).await;
+    let lock = client.lock("other").lease(ms(1000)).max_hold(ms(900));
+    let tries = tokio::spawn(lock.try_lock());
+    sleep(ms(2500)).await;
+
+    answer(&engine).await;
+
+    let guard = timeout(LONG, tries).await.unwrap().unwrap().unwrap();
+    let remaining = guard.expect("it is free").remaining();
+    assert!(remaining > ms(850), "{remaining:?}");
+}
+
+/// A release that another command is in the way of, in the hands of a caller that does not go on, waits by itself.
+#[tokio::test(start_paused = true)]
+async fn releases_that_wait_for_a_caller_keep_no_others_from_being_sent() {
+    let (client, engine, core) = insider();
+    engine.always(Match::script(RELEASE).on(Lane::Commands), Lie::Hang);
+    let mut unlocks = Vec::new();
+    for n in 0..SENDS_MAX {
+        let guard = client.lock(format!("slow/{n}")).lock().await.unwrap();
+        let again = guard.relock().await.unwrap();
+        let mut unlock = Box::pin(again.unlock());
+        assert!(testkit::poll_once(unlock.as_mut()).is_pending());
+        unlocks.push(unlock);
+        // Its release has to wait for the one under way.
+        drop(guard);
+    }
+    sleep(ms(1)).await;
+    assert_eq!(core.errands.releases(), SENDS_MAX);
+
+    drop(client.lock("a").lock().await.unwrap());
+    sleep(ms(1)).await;
+
+    assert!(!client.lock("a").is_locked().await.unwrap());
+    assert_eq!(core.errands.releases(), SENDS_MAX);
+    drop(unlocks);
+}

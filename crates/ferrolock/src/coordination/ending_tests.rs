@@ -7,15 +7,16 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 
 use testkit::poll_once;
+use tokio::runtime::Builder;
 use tokio::time::sleep;
 
 use super::Core;
 use super::acquire::attempt::{Attempt, Attempted};
 use super::acquire::{Patience, Request};
-use super::scenes::{insider, ms};
+use super::scenes::{insider, insider_with, ms};
 use crate::Owner;
 use crate::engine::lying::{Lie, Match, Reach, Silence};
-use crate::options::{LockOptions, Reentry};
+use crate::options::{LockOptions, Reentry, Settings};
 use crate::protocol::lock::LockKeys;
 
 const RELEASE: &str = "lock/release";
@@ -82,7 +83,7 @@ async fn an_acquire_that_is_answered_at_the_end_of_its_client_is_not_searched_fo
     let asks = request(&core, "a");
     let mut attempt = Box::pin(Attempt::new(&core, &asks, core.now()));
     assert!(poll_once(attempt.as_mut()).is_pending());
-    core.hand_attempts_over(core.now().after(ms(250)));
+    core.hand_over(core.now().after(ms(250)));
     assert_eq!(core.errands.releases(), 1);
 
     let answer = attempt.await;
@@ -116,6 +117,79 @@ async fn connections_end_while_the_keeper_is_free() {
     sleep(ms(4000)).await;
 
     assert_eq!(CLOSED.load(Ordering::SeqCst), 1);
+}
+
+/// As when `main` returns while a task still asks: the runtime drops the task, and with it the last handle.
+#[test]
+fn an_acquire_that_is_dropped_with_its_runtime_is_released_before_the_client_ends() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (engine, core) = runtime.block_on(async {
+        let (client, engine, core) = insider_with(patient());
+        engine.next_of(Match::script("lock/acquire"), Lie::HangReply);
+        engine.always(Match::script(RELEASE), Lie::DelayCall(ms(20)));
+        tokio::spawn(async move { drop(client.lock("a").lock().await) });
+        while engine.log_of("lock/acquire").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        (engine, core)
+    });
+
+    drop(runtime);
+
+    assert_eq!(core.errands.all(), 0);
+    assert_eq!(engine.log_of(RELEASE).len(), 1);
+}
+
+/// On one thread: nothing can read the answer to the re-entry while the last handle waits.
+#[tokio::test]
+async fn a_reentry_that_was_given_up_does_not_keep_the_name_when_the_client_ends() {
+    let (client, engine, core) = insider_with(patient());
+    let lock = client.lock("a").owned_by(&Owner::new());
+    let guard = lock.lock().await.unwrap();
+    engine.next_of(Match::script("lock/reenter"), Lie::HangReply);
+    {
+        let mut again = pin!(lock.lock());
+        while engine.log_of("lock/reenter").is_empty() {
+            assert!(poll_once(again.as_mut()).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    drop(guard);
+    drop(lock);
+
+    drop(client);
+
+    assert_eq!(engine.log_of(RELEASE).len(), 1);
+    assert_eq!(core.errands.all(), 0);
+}
+
+/// A client whose last handle waits for as long as it takes.
+fn patient() -> Settings {
+    Settings {
+        drop_limit: testkit::LIMIT,
+        ..Settings::default()
+    }
+}
+
+/// Attempts that are made because nothing was heard take turns, and a caller may go before its turn has come.
+#[tokio::test(start_paused = true)]
+async fn no_attempt_is_sent_for_a_caller_that_went_before_its_turn() {
+    let (client, engine, core) = insider();
+    let held = client.lock("a").lock().await.unwrap();
+    let waiter = tokio::spawn(client.lock("a").lock());
+    sleep(ms(100)).await;
+    let others = core.reattempts.acquire_many(64).await.unwrap();
+    // Its safety poll is due, and waits for its turn.
+    sleep(ms(1100)).await;
+    let sent = engine.log_of("lock/acquire").len();
+
+    waiter.abort();
+    sleep(ms(1)).await;
+    drop(others);
+    sleep(ms(100)).await;
+
+    assert_eq!(engine.log_of("lock/acquire").len(), sent);
+    drop(held);
 }
 
 /// A caller's waker is the program's: it may use the client again, at once.

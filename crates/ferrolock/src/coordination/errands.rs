@@ -63,7 +63,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Errand {
     core: Arc<Core>,
-    kind: Kind,
+    kind: Mutex<Kind>,
 }
 
 impl Errand {
@@ -74,32 +74,39 @@ impl Errand {
         errands.is_full.store(running.is_full(), Ordering::Relaxed);
         Self {
             core: core.clone(),
-            kind,
+            kind: Mutex::new(kind),
         }
     }
 
-    /// An acquire was granted: from now on it is a release to come, unless its caller takes it.
-    pub(crate) fn becomes_release(&mut self) {
+    /// From now on it is a release, or one to come: the last handle waits a moment for it.
+    pub(crate) fn becomes_release(&self) {
+        let mut kind = unpoisoned(&self.kind);
         let mut running = unpoisoned(&self.core.errands.running);
-        *running.of(self.kind) -= 1;
-        self.kind = Kind::Release;
-        *running.of(self.kind) += 1;
+        *running.of(*kind) -= 1;
+        *kind = Kind::Release;
+        *running.of(*kind) += 1;
+        let is_paid = running.debts() == 0;
+        drop(running);
+        if is_paid {
+            self.core.errands.paid.notify_waiters();
+        }
     }
 }
 
 impl Drop for Errand {
     fn drop(&mut self) {
         let errands = &self.core.errands;
+        let kind = *unpoisoned(&self.kind);
         let mut running = unpoisoned(&errands.running);
         let was_full = running.is_full();
-        *running.of(self.kind) -= 1;
+        *running.of(kind) -= 1;
         let has_room = was_full && !running.is_full();
         if has_room {
             errands.is_full.store(false, Ordering::Relaxed);
         }
         let over = running.abandoned && running.is_idle();
         running.closed |= over;
-        let is_debt = matches!(self.kind, Kind::ReleaseDebt | Kind::LateAcquire);
+        let is_debt = matches!(kind, Kind::ReleaseDebt | Kind::LateAcquire);
         let told = !is_debt && running.releases == 0;
         let paid = is_debt && running.debts() == 0;
         drop(running);

@@ -80,7 +80,7 @@ impl Watched {
 #[derive(Clone, Debug)]
 struct Debt {
     what: Owed,
-    _errand: Arc<Errand>,
+    errand: Arc<Errand>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,15 +115,20 @@ impl Keeper {
                 /// A forked child has the parent's memory but not its threads, so it needs its own.
                 static KEEPER: Mutex<Option<(u32, Arc<Keeper>)>> = Mutex::new(None);
                 let process = std::process::id();
-                let mut keeper = unpoisoned(&KEEPER);
-                match &*keeper {
-                    Some((of, keeper)) if *of == process => keeper.clone(),
-                    _ => {
-                        let started = Keeper::start_thread(Keeper::new(Clock::Boot, seed));
-                        *keeper = Some((process, started.clone()));
-                        started
-                    }
+                let mut known = unpoisoned(&KEEPER);
+                if let Some((of, keeper)) = &*known
+                    && *of == process
+                {
+                    return keeper.clone();
                 }
+                let keeper = Keeper::new(Clock::Boot, seed);
+                let started = keeper.clone().start_thread();
+                *known = Some((process, keeper.clone()));
+                drop(known);
+                if let Err(error) = started {
+                    tracing::error!(%error, "the keeper has no thread: locks are not renewed");
+                }
+                keeper
             }
             Clock::Virtual(handle) => {
                 let keeper = Keeper::new(clock.clone(), seed);
@@ -150,28 +155,23 @@ impl Keeper {
         })
     }
 
-    fn start_thread(self: Arc<Keeper>) -> Arc<Keeper> {
-        let keeper = self.clone();
-        let started = std::thread::Builder::new()
-            .name(KEEPER_THREAD.to_owned())
-            .spawn(move || {
-                match tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                {
-                    Ok(runtime) => loop {
-                        // Renewal outlives whatever panics.
-                        safely(|| runtime.block_on(keeper.clone().keep()));
-                    },
-                    Err(error) => {
-                        tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
-                    }
+    fn start_thread(self: Arc<Keeper>) -> std::io::Result<()> {
+        let thread = std::thread::Builder::new().name(KEEPER_THREAD.to_owned());
+        let started = thread.spawn(move || {
+            match tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+            {
+                Ok(runtime) => loop {
+                    // Renewal outlives whatever panics.
+                    safely(|| runtime.block_on(self.clone().keep()));
+                },
+                Err(error) => {
+                    tracing::error!(%error, "the keeper has no runtime: locks are not renewed")
                 }
-            });
-        if let Err(error) = started {
-            tracing::error!(%error, "the keeper has no thread: locks are not renewed");
-        }
-        self
+            }
+        });
+        started.map(drop)
     }
 
     /// A grant lies ready in the slot; it goes back if nobody comes for it.

@@ -223,7 +223,9 @@ async fn a_server_that_is_always_slower_than_the_lease_is_unreachable() {
     let error = soon(one_second(&pair.us, "a").lock()).await.unwrap_err();
 
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert_eq!(begun.elapsed(), Settings::default().unreachable_after);
+    // Since the first of its grants came.
+    let patience = Settings::default().unreachable_after;
+    assert_eq!(begun.elapsed(), TOO_LATE + patience);
     sleep(TOO_LATE + ms(5)).await;
     assert!(pair.is_free("a").await);
 }
@@ -315,4 +317,40 @@ async fn a_late_acquire_with_a_lease_of_an_hour_is_free_within_ten_seconds() {
     sleep(ms(10_000)).await;
 
     assert!(pair.is_free("a").await);
+}
+
+/// How long it waited for a holder before is no reason to stop.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_limit_goes_on_after_a_late_grant_however_long_it_has_waited() {
+    let pair = pair("late-after-long");
+    let held = pair.them.lock("a").lock().await.unwrap();
+    let owner = Owner::new();
+    let first = tokio::spawn(pair.us.lock("a").owned_by(&owner).lock());
+    let second = pair.us.lock("a").owned_by(&owner).lease(ms(1000));
+    let second = tokio::spawn(second.lock());
+    sleep(ms(60_000)).await;
+    pair.delays(REENTER, ms(1200));
+
+    held.unlock().await.unwrap();
+
+    let _first = soon(first).await.unwrap().unwrap();
+    assert!(soon(second).await.unwrap().unwrap().is_held());
+}
+
+/// But not for ever: a server that is too slow each time is as good as one that does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_limit_gives_up_when_its_grants_are_late_again_and_again() {
+    let pair = pair("late-always");
+    let owner = Owner::new();
+    let lock = pair.us.lock("a").owned_by(&owner);
+    let _first = lock.lock().await.unwrap();
+    let late = Match::script(REENTER);
+    pair.lying.always(late, Lie::DelayReply(ms(1200)));
+    let begun = Instant::now();
+
+    let error = soon(lock.lease(ms(1000)).lock()).await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    let waited = begun.elapsed();
+    assert!(waited >= ms(30_000) && waited < ms(33_000), "{waited:?}");
 }

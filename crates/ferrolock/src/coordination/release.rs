@@ -245,16 +245,18 @@ impl Tenure {
         Some((Command { op, sent, number }, call))
     }
 
-    /// A command that somebody has in hands who does not poll any more is given up; it is to be sent again.
-    pub(crate) fn take_over(self: &Arc<Self>) {
+    /// A command that somebody has in hands who does not poll any more is given up; it is to be sent again. False: there
+    /// is none.
+    pub(crate) fn take_over(self: &Arc<Self>) -> bool {
         let state = unpoisoned(&self.state);
         let (op, number) = match state.count.command() {
             Some(op) if state.sender == Lane::Commands => (op, state.count.number()),
-            _ => return,
+            _ => return false,
         };
         drop(state);
         let sent = self.core.now();
         self.give_up(Command { op, sent, number });
+        true
     }
 
     /// Nobody waits for the reply any more; attempts wait for the command that is sent instead.

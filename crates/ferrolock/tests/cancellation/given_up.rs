@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrolock::{Client, Lock};
 use testkit::process::{Child, Role};
-use testkit::{Kind, LIMIT, Proxy, Server};
+use testkit::{Kind, LIMIT, Proxy, Server, eventually};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ on_each_server!(an_acquire_given_up_at_the_end_of_main_keeps_nothing);
 const EACH_WAY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(5);
 
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 2;
 
 /// A small program: asks for a lock in the way it is told, gives up, and returns from `main`.
 pub(crate) fn impatient_program(role: &Role) {
@@ -36,7 +36,9 @@ pub(crate) fn impatient_program(role: &Role) {
         role.say("connected");
         role.hear();
         let lock = client.lock("orders");
-        assert!(timeout(PATIENCE, ask(&lock, way)).await.is_err());
+        // On a machine that stands still for a while an answer may come first, and then its guard is dropped.
+        let _ = timeout(PATIENCE, ask(&lock, way)).await;
+        role.say("given up");
     });
 }
 
@@ -54,18 +56,32 @@ async fn an_acquire_given_up_at_the_end_of_main_keeps_nothing(kind: Kind) {
     let server = Server::start(kind);
     for threads in ["one thread", "many threads"] {
         for way in ["lock", "try", "in line"].repeat(ROUNDS) {
-            let proxy = Proxy::start(server.address());
-            let url = server.url_at(proxy.port());
-            let mut program = Child::again("given_up::impatient_program", &[&url, threads, way]);
-            assert_eq!(program.hear(LIMIT), "connected");
-            proxy.delay(EACH_WAY);
-            program.say("ask");
-
-            assert!(program.wait(LIMIT).success());
-
-            // What the program had sent is at the server, or will never be.
-            tokio::time::sleep(ms(50)).await;
-            assert!(server.dump().is_empty(), "{threads}, {way}");
+            for is_held in [false, true] {
+                gives_up(&server, threads, way, is_held).await;
+            }
         }
     }
+}
+
+/// Its request is on its way to the server, or its answer is on the way back: held until it was given up, or slow.
+async fn gives_up(server: &Server, threads: &str, way: &str, is_held: bool) {
+    let proxy = Proxy::start(server.address());
+    let url = server.url_at(proxy.port());
+    let mut program = Child::again("given_up::impatient_program", &[&url, threads, way]);
+    assert_eq!(program.hear(LIMIT), "connected");
+    match is_held {
+        true => proxy.hold_requests(true),
+        false => proxy.delay(EACH_WAY),
+    }
+    program.say("ask");
+    assert_eq!(program.hear(LIMIT), "given up");
+    proxy.hold_requests(false);
+
+    assert!(program.wait(LIMIT).success());
+
+    // What the program had sent is at the server, or will never be.
+    eventually(LIMIT, "all has arrived", || proxy.bytes_held() == 0);
+    tokio::time::sleep(ms(50)).await;
+    let left = server.dump();
+    assert!(left.is_empty(), "{threads}, {way}, {is_held}: {left:?}");
 }

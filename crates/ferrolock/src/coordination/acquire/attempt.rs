@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) enum Attempted {
     Busy(Rest),
     /// It was granted, but its time was over when the reply came: it is given back.
     TooLate(Failure),
+    /// It was not made: its caller had gone.
+    Withdrawn,
     Failed(Failure),
 }
 
@@ -92,23 +94,37 @@ impl Drop for Asking {
 /// Two threads meet here: one that hands the acquire over to the keeper, and one that has its answer. Each leaves its
 /// mark first and looks for the other's then, so at least one of them sees that the keeper has nothing to do.
 #[derive(Debug, Default)]
-pub(crate) struct FirstAcquire(AtomicU8);
+pub(crate) struct FirstAcquire {
+    marks: AtomicU8,
+    /// In nanoseconds: what was asked for.
+    lease: AtomicU64,
+}
 
 impl FirstAcquire {
     const HANDED_OVER: u8 = 1;
     const ANSWERED: u8 = 2;
 
+    fn asks_for(&self, lease: Duration) {
+        let nanos = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+        self.lease.store(nanos, Ordering::Release);
+    }
+
+    /// The lease that it asked for.
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_nanos(self.lease.load(Ordering::Acquire))
+    }
+
     pub(crate) fn hand_over(&self) {
-        self.0.fetch_or(Self::HANDED_OVER, Ordering::AcqRel);
+        self.marks.fetch_or(Self::HANDED_OVER, Ordering::AcqRel);
     }
 
     /// The answer is known. True: the keeper was to find it out.
     fn answered(&self) -> bool {
-        self.0.fetch_or(Self::ANSWERED, Ordering::AcqRel) & Self::HANDED_OVER != 0
+        self.marks.fetch_or(Self::ANSWERED, Ordering::AcqRel) & Self::HANDED_OVER != 0
     }
 
     pub(crate) fn is_answered(&self) -> bool {
-        self.0.load(Ordering::Acquire) & Self::ANSWERED != 0
+        self.marks.load(Ordering::Acquire) & Self::ANSWERED != 0
     }
 }
 
@@ -119,6 +135,7 @@ impl Attempt {
         let lease = request.terms.lease_at(now, cap);
         let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
         tenure.asks_for(now, lease);
+        tenure.first.asks_for(lease);
         let asking = Asking {
             tenure: tenure.clone(),
             errand: Errand::new(core, Kind::Attempt),
@@ -201,7 +218,7 @@ impl Attempt {
         }
     }
 
-    fn granted(&mut self, mut asking: Asking) -> Attempted {
+    fn granted(&mut self, asking: Asking) -> Attempted {
         self.stage = Stage::Answered;
         let tenure = self.tenure.clone();
         let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);

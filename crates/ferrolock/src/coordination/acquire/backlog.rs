@@ -44,7 +44,7 @@ async fn until_room(core: Arc<Core>, limit: Tick) -> bool {
 fn not_answered(core: &Core) -> Error {
     let (address, owed) = (core.engine.address(), core.errands.owed());
     Error::unreachable(format!(
-        "{address} has not answered {owed} releases of this client: it asks for no new lock before"
+        "this client owes {address} {owed} releases, some of acquires without an answer: it asks for no new lock before"
     ))
 }
 

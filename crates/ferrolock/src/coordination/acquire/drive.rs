@@ -127,7 +127,11 @@ impl DriverTask {
                     Cause::Arrival | Cause::Message | Cause::OwnRelease | Cause::LastChance => None,
                     _ => core.reattempts.clone().acquire_owned().await.ok(),
                 };
-                attempt(&core, &request).await
+                match request.slot.is_waiting() {
+                    true => attempt(&core, &request).await,
+                    // It went before its turn came.
+                    false => Attempted::Withdrawn,
+                }
             }),
         ));
     }
@@ -201,6 +205,9 @@ impl DriverTask {
             Attempted::Busy(rest) => {
                 under_way.trouble = None;
                 self.with_driver(|driver, now| driver.found_busy(now, rest));
+            }
+            Attempted::Withdrawn => {
+                self.with_driver(|driver, now| driver.withdrawn(now));
             }
             Attempted::TooLate(failure) => {
                 under_way.trouble = Some(failure);

@@ -47,7 +47,7 @@ pub(crate) struct Driver<W> {
     pause: Duration,
     /// Since when the server owes an answer.
     silent_since: Option<Tick>,
-    /// When the first of the attempts in a row was sent whose grants came too late.
+    /// When the first of the grants in a row came that came too late.
     too_slow_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
@@ -320,10 +320,20 @@ impl<W> Driver<W> {
 
     /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
     /// answers meanwhile.
+    ///
+    /// Counted from its coming: the machine may have slept since it was sent.
     pub(crate) fn came_too_late(&mut self, now: Tick) {
-        let sent = self.attempt.map_or(now, |sent| sent.at);
-        self.too_slow_since.get_or_insert(sent);
+        self.too_slow_since.get_or_insert(now);
+        self.silent_since = None;
         self.failed(now);
+    }
+
+    /// The attempt was not made after all: the one it was for has gone.
+    pub(crate) fn withdrawn(&mut self, now: Tick) {
+        if let Some(sent) = self.attempt.take() {
+            self.silent_since.take_if(|since| *since == sent.at);
+        }
+        self.try_at(now, self.cause);
     }
 
     /// The attempt had no answer, or there is no connection: again when there is one, or a little later.

@@ -420,3 +420,32 @@ fn a_refusal_is_heard_by_all_in_line() {
     assert_eq!(sleeps_until(&mut driver, at(21)), at(5_021));
     assert!(driver.any().is_none());
 }
+
+/// As after a night in which the machine slept: the server is there, and is asked anew.
+#[test]
+fn a_grant_that_comes_too_late_by_hours_is_followed_by_another_attempt() {
+    let mut driver = driver();
+    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    let morning = 8 * 3600 * 1000;
+
+    driver.came_too_late(at(morning));
+
+    let until = sleeps_until(&mut driver, at(morning));
+    assert!(until <= at(morning + 100), "{until:?}");
+    assert_eq!(attempt(&mut driver, until).1, Cause::Reconnected);
+}
+
+#[test]
+fn an_attempt_that_was_not_made_is_made_for_the_next_in_line() {
+    let mut driver = driver();
+    let first = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let second = driver.join(at(0), "b", (at(0), None), Place::Back, RTT);
+    assert_eq!(attempt(&mut driver, at(0)).0, first);
+    driver.take(|who| *who == "a");
+
+    driver.withdrawn(at(5));
+
+    assert_eq!(attempt(&mut driver, at(5)).0, second);
+    assert_eq!(driver.silent_since, Some(at(5)));
+}

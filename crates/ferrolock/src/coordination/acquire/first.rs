@@ -37,10 +37,10 @@ pub(crate) struct Begun {
 }
 
 /// How long a caller may leave its attempt alone.
-fn patience(core: &Core, request: &Request) -> Duration {
+fn patience(core: &Core, request: &Request, now: Tick) -> Duration {
     let limit = match (request.patience, request.deadline) {
-        (Patience::None, _) => core.settings.command_limit,
-        (_, Some(deadline)) => deadline.since(request.begun),
+        (Patience::None, _) => request.command_limit(core).since(now),
+        (_, Some(deadline)) => deadline.since(now),
         (_, None) => core.settings.unreachable_after,
     };
     offer_time(&request.terms).min(limit / 2)
@@ -48,11 +48,13 @@ fn patience(core: &Core, request: &Request) -> Duration {
 
 /// Makes the request's first attempt, unless somebody here holds the name or waits for it.
 pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
-    let patience = patience(core, request);
+    // Not when the call began: it may have waited for room before.
+    let now = core.now();
+    let patience = patience(core, request, now);
     if patience.is_zero() || unpoisoned(&core.desk).is_known(&request.keys.lock) {
         return false;
     }
-    let mut attempt = Attempt::new(core, request, request.begun);
+    let mut attempt = Attempt::new(core, request, now);
     let mut desk = unpoisoned(&core.desk);
     if core.check_open().is_err() || !desk.walks_in(request, attempt.tenure()) {
         return false;
@@ -62,7 +64,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     let mut place = unpoisoned(&request.first);
     let alarm = core
         .keeper()
-        .alarm_first(core, request, request.begun.after(patience));
+        .alarm_first(core, request, now.after(patience));
     *place = Some(First { attempt, alarm });
     true
 }
@@ -115,7 +117,9 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
         return hand_over(core, request, attempt.sent, attempt);
     };
     match attempt.read(reply) {
-        Attempted::Granted(grant) if core.now() < offered_until(request) => {
+        Attempted::Granted(grant)
+            if core.now() < attempt.sent.after(offer_time(&request.terms)) =>
+        {
             core.keeper().offer(grant.hold.clone(), request);
             enter_with(&grant.hold.tenure);
         }
@@ -127,10 +131,6 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
             hand_over(core, request, sent, std::future::ready(attempted));
         }
     }
-}
-
-fn offered_until(request: &Request) -> Tick {
-    request.begun.after(offer_time(&request.terms))
 }
 
 fn withdraw(grant: Grant, request: &Request) {

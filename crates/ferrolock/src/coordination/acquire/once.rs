@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Attempted, NOBODY_WAITS, attempt};
+use super::attempt::{Attempted, attempt};
 use super::first::Begun;
 use super::reenter::reenter;
 use super::{Request, Stranded, enter_with};
@@ -41,6 +41,7 @@ pub(super) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
             (None, _) => request.busy(core.now().since(begun), Some(rest)),
         },
         Attempted::TooLate(failure) | Attempted::Failed(failure) => request.fail(failure.into()),
+        Attempted::Withdrawn => {}
     }
     stranded.told();
 }
@@ -75,7 +76,7 @@ async fn attempt_until_sent(
     loop {
         if first.is_none() && !request.slot.is_waiting() {
             // Given up meanwhile.
-            return Attempted::Failed(Failure::NotSent(NOBODY_WAITS.to_owned()));
+            return Attempted::Withdrawn;
         }
         let released = unpoisoned(&core.desk)
             .seat_if_any(&request.keys.lock)

@@ -88,7 +88,7 @@ impl Tenure {
         let now = self.core.now();
         if now >= hold.deadline() {
             hold.retract();
-            return request.too_late(&self.core, too_late(now.since(sent), lease));
+            return request.too_late(&self.core, sent, too_late(now.since(sent), lease));
         }
         crate::figures::granted("reentry", || Duration::ZERO);
         self.core.keeper().offer(hold, request);

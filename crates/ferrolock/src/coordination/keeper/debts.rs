@@ -116,6 +116,21 @@ impl<T: Clone> Debts<T> {
         self.timers.insert((now, id));
     }
 
+    /// A process waits for these before it ends: they are tried at once, and quickly until then.
+    pub(crate) fn be_brisk(&mut self, now: Tick, until: Tick, of: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut brisk = Vec::new();
+        for (id, debt) in &mut self.entries {
+            if of(&debt.what) {
+                debt.brisk_until = until;
+                self.timers.remove(&(debt.timer, *id));
+                debt.timer = now;
+                self.timers.insert((now, *id));
+                brisk.push(debt.what.clone());
+            }
+        }
+        brisk
+    }
+
     /// What is to be tried now, and what is over.
     pub(crate) fn due(&mut self, now: Tick) -> Vec<Due<T>> {
         let mut due = Vec::new();

@@ -31,15 +31,15 @@ impl Keeper {
         if what.tenure().core.errands.is_closed() {
             return what.is_left_to_its_lease();
         }
-        let errand = match what {
+        let kind_of_errand = match what {
             Owed::Tenure(_) => Kind::ReleaseDebt,
             Owed::Field(_) => Kind::LateAcquire,
         };
-        let _errand = Arc::new(Errand::new(&what.tenure().core, errand));
+        let errand = Arc::new(Errand::new(&what.tenure().core, kind_of_errand));
         let mut state = unpoisoned(&self.state);
         state
             .debts
-            .owe(self.clock.now(), Debt { what, _errand }, kind);
+            .owe(self.clock.now(), Debt { what, errand }, kind);
         self.wake_for(&state);
         let open = state.debts.len();
         drop(state);
@@ -49,10 +49,10 @@ impl Keeper {
     /// The process is about to end while this tenure's first acquire has no answer, and nobody may be left to read
     /// one: the field is released again and again until a release has found it, quickly until `brisk_until`.
     pub(crate) fn owe_field_briskly(&self, tenure: &Arc<Tenure>, brisk_until: Tick) {
-        let lease = tenure.server_until().since(self.clock.now());
+        let lease = tenure.first.lease();
         let debt = Debt {
             what: Owed::Field(tenure.clone()),
-            _errand: Arc::new(Errand::new(&tenure.core, Kind::Release)),
+            errand: Arc::new(Errand::new(&tenure.core, Kind::Release)),
         };
         let kind = Owing::LateAcquire { lease };
         let mut state = unpoisoned(&self.state);
@@ -63,6 +63,20 @@ impl Keeper {
         let open = state.debts.len();
         drop(state);
         figures::debts_open(open);
+    }
+
+    /// The process is about to end: fields that a client owes already are released quickly too until then, and its last
+    /// handle waits for them.
+    pub(crate) fn hurry_fields_of(&self, core: &Arc<Core>, brisk_until: Tick) {
+        let is_field = |debt: &Debt| matches!(debt.what, Owed::Field(_)) && debt.is_of(core);
+        let mut state = unpoisoned(&self.state);
+        let now = self.clock.now();
+        let hurried = state.debts.be_brisk(now, brisk_until, is_field);
+        self.wake_for(&state);
+        drop(state);
+        for debt in hurried {
+            debt.errand.becomes_release();
+        }
     }
 
     /// The first acquire was answered after all.
@@ -89,11 +103,11 @@ impl Keeper {
     async fn mind_connections(self: Arc<Self>, core: Arc<Core>) {
         loop {
             tokio::select! {
-            biased;
-                            () = core.engine.reconnected(Lane::Commands) => {}
-                            () = core.engine.reconnected(Lane::Keeper) => {}
-                            () = core.errands.paid() => return,
-                        }
+                biased;
+                () = core.engine.reconnected(Lane::Commands) => {}
+                () = core.engine.reconnected(Lane::Keeper) => {}
+                () = core.errands.paid() => return,
+            }
             let mut state = unpoisoned(&self.state);
             state
                 .debts
@@ -140,10 +154,10 @@ impl Keeper {
             .unwrap_or(Tick::ZERO);
         // However long the server is away: the release goes out as soon as there is a connection.
         tokio::select! {
-        biased;
-                    () = core.engine.ready(Lane::Keeper) => {}
-                    () = self.clock.sleep_until(until) => {}
-                }
+            biased;
+            () = core.engine.ready(Lane::Keeper) => {}
+            () = self.clock.sleep_until(until) => {}
+        }
         let work = async {
             match &owed {
                 Owed::Tenure(tenure) => match settle(tenure, Lane::Keeper).await {
@@ -158,24 +172,19 @@ impl Keeper {
         };
         let limit = self.clock.now().after(core.settings.command_limit);
         trying.answer = tokio::select! {
-        biased;
-                    answer = work => answer,
-                    () = self.clock.sleep_until(limit) => None,
-                };
+            biased;
+            answer = work => answer,
+            () = self.clock.sleep_until(limit) => None,
+        };
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
     pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
-        // Never closed.
-        let Ok(turn) = tenure.core.errands.sends.acquire().await else {
-            return;
-        };
         let mut driven = self.settle_in_time(&tenure).await;
         if driven == Driven::Quiet && !self.others_finish(&tenure).await {
             tenure.take_over();
             driven = self.settle_in_time(&tenure).await;
         }
-        drop(turn);
         if driven == Driven::Again {
             tenure.open_gate();
             self.owe_release(&tenure);
@@ -186,16 +195,22 @@ impl Keeper {
 
 impl Keeper {
     async fn settle_in_time(&self, tenure: &Arc<Tenure>) -> Driven {
-        let limit = self.clock.now().after(tenure.core.settings.command_limit);
+        let core = &tenure.core;
+        // A turn is for what is being sent: what waits for something else takes none from the others.
+        let Ok(_turn) = core.errands.sends.acquire().await else {
+            // Never closed.
+            return Driven::Again;
+        };
+        let limit = self.clock.now().after(core.settings.command_limit);
         let work = async {
-            tenure.core.engine.ready(Lane::Keeper).await;
+            core.engine.ready(Lane::Keeper).await;
             settle(tenure, Lane::Keeper).await
         };
         tokio::select! {
-        biased;
-                    driven = work => driven,
-                    () = self.clock.sleep_until(limit) => Driven::Again,
-                }
+            biased;
+            driven = work => driven,
+            () = self.clock.sleep_until(limit) => Driven::Again,
+        }
     }
 
     /// Whoever else is sending for the tenure sends this too. False: their command did not end in time, for one
