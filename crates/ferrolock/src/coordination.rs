@@ -140,6 +140,11 @@ impl Core {
         core.engine.hurried_by(Box::new(move || {
             kept.upgrade()?.keeper.get()?.shortest_lease()
         }));
+        let held = Arc::downgrade(&core);
+        core.engine.when_removed(Box::new(move || {
+            let core = held.upgrade();
+            core.iter().for_each(|core| core.lose_what_is_removed());
+        }));
         core
     }
 
@@ -262,6 +267,12 @@ impl Core {
         unpoisoned(&self.desk)
             .live_tenure(name, owner)
             .map(|tenure| tenure.id.clone())
+    }
+
+    /// What was granted here holds no longer. Grants whose answers are on their way are turned down as they come in.
+    fn lose_what_is_removed(&self) {
+        let tenures = unpoisoned(&self.desk).tenures().into_iter();
+        tenures.for_each(|tenure| tenure.not_ours(LostReason::Removed));
     }
 
     /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.

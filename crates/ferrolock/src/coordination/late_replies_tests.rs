@@ -316,3 +316,18 @@ async fn a_late_acquire_with_a_lease_of_an_hour_is_free_within_ten_seconds() {
 
     assert!(pair.is_free("a").await);
 }
+
+/// The store was given up while the grant was on its way, and all holds that were known here were lost: others may have the lock.
+#[tokio::test(start_paused = true)]
+async fn a_grant_of_what_was_removed_before_its_reply_came_is_turned_down() {
+    let pair = pair("removed");
+    pair.delays(ACQUIRE, DELAY);
+    let mut taking = pin!(pair.us.lock("a").lock());
+    assert!(poll_once(taking.as_mut()).is_pending());
+
+    pair.lying.removed_once();
+
+    assert!(soon(taking).await.unwrap().is_held());
+    assert_eq!(pair.lying.log_of(ACQUIRE).len(), 2);
+    assert_eq!(pair.lying.log_of(RELEASE).len(), 1);
+}

@@ -81,7 +81,10 @@ async fn fill(environment: &'static Environment, from: usize) -> usize {
 #[tokio::test]
 async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
     let (environment, _folder) = store(8 << 20);
-    environment.perform(|store| store.attach(1)).await.unwrap();
+    environment
+        .perform(|store| store.attach(1, Arc::default()))
+        .await
+        .unwrap();
 
     let taken = fill(environment, 0).await;
     assert_eq!(code(&acquire(environment, taken).await), "OOM");
@@ -139,7 +142,10 @@ async fn a_full_store_still_has_room_for_those_who_wait() {
         }
     }
     let (environment, _folder) = store(8 << 20);
-    environment.perform(|store| store.attach(1)).await.unwrap();
+    environment
+        .perform(|store| store.attach(1, Arc::default()))
+        .await
+        .unwrap();
     fill(environment, 0).await;
     let (keys, _) = lock(0);
     let ear = Arc::new(Deaf(AtomicUsize::new(0)));
@@ -209,14 +215,20 @@ async fn an_engine_that_entered_twice_leaves_once() {
     };
 
     for _ in 0..3 {
-        environment.perform(|store| store.attach(1)).await.unwrap();
+        environment
+            .perform(|store| store.attach(1, Arc::default()))
+            .await
+            .unwrap();
     }
     assert_eq!(sessions(), 1);
     environment.post(|store| store.detach(1, None));
 
     assert_eq!(sessions(), 0);
     environment.post(|store| store.detach(1, None));
-    environment.perform(|store| store.attach(2)).await.unwrap();
+    environment
+        .perform(|store| store.attach(2, Arc::default()))
+        .await
+        .unwrap();
     assert_eq!(sessions(), 1);
 }
 
