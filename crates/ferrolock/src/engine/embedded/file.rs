@@ -129,14 +129,15 @@ impl User {
         }
         let mut entries = 1;
         let entered = loop {
-            match self.enter().await {
+            let found = self.find().await?;
+            match self.enter(found).await {
                 // Somebody has removed it since it was found.
                 Err(Failure::Refused { code, .. })
                     if entries < ENTRIES_MAX && matches!(&*code, "REMOVED" | "ENOENT") =>
                 {
                     entries += 1;
                 }
-                entered => break entered?,
+                entered => break entered.map(|()| found)?,
             }
         };
         let environment = self.environment.get_or_init(|| entered);
@@ -147,15 +148,18 @@ impl User {
         Ok(environment)
     }
 
-    async fn enter(&self) -> Result<&'static Environment, Failure> {
+    async fn find(&self) -> Result<&'static Environment, Failure> {
         let found = opened(self.place.clone()).await?;
         let before = unpoisoned(&self.found).replace(found);
         if let Some(before) = before.filter(|before| !std::ptr::eq(*before, found)) {
             self.leave(before);
         }
-        let (id, loser) = (self.id, self.loser.clone());
-        found.perform(move |store| store.attach(id, loser)).await?;
         Ok(found)
+    }
+
+    async fn enter(&self, found: &'static Environment) -> Result<(), Failure> {
+        let (id, loser) = (self.id, self.loser.clone());
+        found.perform(move |store| store.attach(id, loser)).await
     }
 
     async fn call(self: Arc<Self>, lane: Lane, call: Call) -> Result<Value, Failure> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::FileEngine;
 use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
@@ -262,4 +263,18 @@ async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
     is_done.recv_timeout(testkit::LIMIT).unwrap();
     disk.join().unwrap();
     keeper.unwrap().join().unwrap();
+}
+
+/// It was tried a hundred times, each by a thread of its own, as if somebody removed the directory each time.
+#[tokio::test]
+async fn a_directory_without_a_parent_is_tried_once() {
+    let around = testkit::store_folder();
+    let place = Place::parse(around.path().join("no/such").to_str().unwrap()).unwrap();
+    let engine = FileEngine::new(place.clone(), LEASE);
+
+    let opened = engine.open().await.map(|()| Value::Nil);
+
+    assert_eq!(code(&opened), "ENOENT");
+    let begun = super::openings::BEGUN.lock().unwrap();
+    assert_eq!(begun.iter().filter(|begun| **begun == place).count(), 1);
 }
