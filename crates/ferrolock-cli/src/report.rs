@@ -88,7 +88,7 @@ impl Report {
 
     /// Says it to whom it concerns.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
-        self.clear_status();
+        self.take_status_away();
         match self.style {
             Style::Json => self.tell_program(event),
             Style::People => self.tell_people(event),
@@ -99,7 +99,7 @@ impl Report {
 
     /// Why the run ends without the command's exit code.
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        self.clear_status();
+        self.take_status_away();
         match self.style {
             Style::Json => {
                 let fields = json!({ "code": failure.code, "message": failure.message });
@@ -128,13 +128,21 @@ impl Report {
         self.style == Style::People && stderr().is_terminal()
     }
 
-    /// Takes the status line away, and sees to it that it is gone before anything else is shown there: the command's
-    /// first words would be taken away with it. A terminal that is held is not waited for.
-    pub(crate) fn clear_status(&mut self) {
-        if std::mem::take(&mut self.has_status) {
-            print("\r\x1b[K");
-            queue::flush_within(CLEARING_MAX);
+    /// Takes the status line away, and sees to it that it is gone before the command shows anything there: its first words
+    /// would be taken away with it. A terminal that is held is not waited for, nor longer than until that limit.
+    pub(crate) async fn clear_status(&mut self, limit: Option<Duration>) {
+        if self.take_status_away() {
+            queue::flush_within(limit.map_or(CLEARING_MAX, |limit| limit.min(CLEARING_MAX))).await;
         }
+    }
+
+    /// Whether there was one. What we say next comes after it anyway.
+    fn take_status_away(&mut self) -> bool {
+        let had_status = std::mem::take(&mut self.has_status);
+        if had_status {
+            print("\r\x1b[K");
+        }
+        had_status
     }
 
     fn tell_people(&self, event: &Event<'_>) {

@@ -140,6 +140,11 @@ impl Core {
         core.engine.hurried_by(Box::new(move || {
             kept.upgrade()?.keeper.get()?.shortest_lease()
         }));
+        let held = Arc::downgrade(&core);
+        core.engine.when_removed(Box::new(move || {
+            let core = held.upgrade();
+            core.iter().for_each(|core| core.lose_what_is_removed());
+        }));
         core
     }
 
@@ -264,6 +269,12 @@ impl Core {
             .map(|tenure| tenure.id.clone())
     }
 
+    /// What was granted here holds no longer. Grants whose answers are on their way are turned down as they come in.
+    fn lose_what_is_removed(&self) {
+        let tenures = unpoisoned(&self.desk).tenures().into_iter();
+        tenures.for_each(|tenure| tenure.not_ours(LostReason::Removed));
+    }
+
     /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.
     pub(crate) fn tell_who_shuts_down(&self) {
         if self.is_closing() {
@@ -332,53 +343,6 @@ impl Core {
                 trouble: None,
             }),
         })
-    }
-
-    /// The last handle is gone: lets what is on its way arrive, then ends the connections.
-    fn last_handle_gone(self: &Arc<Self>) {
-        if self.is_forked() {
-            return;
-        }
-        let limit = self.settings.drop_limit;
-        // First: no attempt is begun after those that are handed over.
-        self.begin_closing();
-        self.hand_over(self.now().after(limit));
-        if !limit.is_zero() && !self.clock().is_virtual() {
-            self.errands.wait_for_releases(limit);
-        }
-        self.close_when_quiet();
-    }
-
-    /// No caller is left, but commands may be under way, and this thread may be the only one that could read their
-    /// replies: the keeper, which has a thread of its own, releases what they take.
-    fn hand_over(self: &Arc<Self>, brisk_until: Tick) {
-        let (attempts, tenures) = {
-            let desk = unpoisoned(&self.desk);
-            (desk.hand_attempts_over(), desk.tenures())
-        };
-        for tenure in tenures {
-            if tenure.take_over() {
-                self.keeper().settle(&tenure);
-            }
-        }
-        self.keeper().hurry_fields_of(self, brisk_until);
-        for tenure in attempts {
-            self.keeper().owe_field_briskly(&tenure, brisk_until);
-            // Answered meanwhile, by a thread that found nothing to take back yet.
-            if tenure.first.is_answered() {
-                self.keeper().field_is_known(&tenure);
-            }
-        }
-    }
-
-    /// New calls and those who wait are turned away from now on.
-    pub(crate) fn begin_closing(&self) {
-        self.closing.store(true, Ordering::Release);
-        let waiters = unpoisoned(&self.desk).take_waiters();
-        for request in waiters {
-            request.fail(Error::closed(SHUT_DOWN));
-        }
-        self.errands.tell_who_waits_for_room();
     }
 }
 

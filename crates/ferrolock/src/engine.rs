@@ -81,6 +81,15 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// The client that will call it, by its id: for an engine that can tell whether the process of a holder lives.
     fn introduce(&self, _client: &str) {}
 
+    /// Whether what it kept was taken away, for good: nothing that it granted holds any longer.
+    fn is_removed(&self) -> bool {
+        false
+    }
+
+    /// Hands over what loses every hold of its client; called at most once it [is removed](Engine::is_removed), on a
+    /// thread of the engine's own. Until that has returned, nobody else is granted the same.
+    fn when_removed(&self, _lose_all: LoseAll) {}
+
     /// The file whose lock tells others that this process lives, where there is one.
     #[cfg(unix)]
     fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
@@ -93,6 +102,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
 
 /// Asks for the shortest lease that is kept now.
 pub(crate) type ShortestLease = Box<dyn Fn() -> Option<std::time::Duration> + Send + Sync>;
+
+/// Loses every hold of a client.
+pub(crate) type LoseAll = Box<dyn Fn() + Send + Sync>;
 
 /// Which connection a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::process::signals;
@@ -21,8 +22,8 @@ type Notice = Box<dyn Fn(usize) -> String + Send + Sync>;
 
 enum Item {
     Text(Vec<u8>),
-    /// Answered when all that came before is written.
-    Flush(SyncSender<()>),
+    /// Called when all that came before is written.
+    Flush(Box<dyn FnOnce() + Send>),
 }
 
 /// Begun with the first text: most runs have nothing to say. `None`: the system has no thread for it.
@@ -49,10 +50,10 @@ pub(crate) fn flush() {
     }
 }
 
-/// The same, but for no longer than that.
-pub(super) fn flush_within(limit: Duration) {
+/// The same, but for no longer than that, and while this thread does other things.
+pub(super) async fn flush_within(limit: Duration) {
     if let Some(Some(queue)) = QUEUE.get() {
-        queue.flush_within(limit);
+        queue.flush_within(limit).await;
     }
 }
 
@@ -113,16 +114,22 @@ impl Queue {
             let _ = self.items.send(self.notice(left_out));
         }
         let (done, is_done) = sync_channel(1);
-        if self.items.send(Item::Flush(done)).is_ok() {
+        let tell = Box::new(move || {
+            let _ = done.send(());
+        });
+        if self.items.send(Item::Flush(tell)).is_ok() {
             let _ = is_done.recv();
         }
     }
 
     /// Whether everything is written.
-    fn flush_within(&self, limit: Duration) -> bool {
-        let (done, is_done) = sync_channel(1);
-        let is_queued = self.items.try_send(Item::Flush(done)).is_ok();
-        is_queued && is_done.recv_timeout(limit).is_ok()
+    async fn flush_within(&self, limit: Duration) -> bool {
+        let (done, is_done) = oneshot::channel();
+        let tell = Box::new(move || {
+            let _ = done.send(());
+        });
+        let is_queued = self.items.try_send(Item::Flush(tell)).is_ok();
+        is_queued && matches!(tokio::time::timeout(limit, is_done).await, Ok(Ok(())))
     }
 
     fn notice(&self, left_out: usize) -> Item {
@@ -141,9 +148,7 @@ fn work(items: &Receiver<Item>, into: &mut impl Write) {
     for item in items {
         match item {
             Item::Text(text) => print(into, &text),
-            Item::Flush(done) => {
-                let _ = done.send(());
-            }
+            Item::Flush(tell) => tell(),
         }
     }
 }
@@ -211,16 +216,40 @@ mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 
+    /// On the one thread of a run.
+    fn on_one_thread<T>(work: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().build().unwrap().block_on(work)
+    }
+
     #[test]
     fn who_cannot_wait_for_ever_knows_whether_it_is_written() {
         let (queue, taken, _is_given) = queue();
         let held_up = taken.lock().unwrap();
         queue.write(b"text".to_vec());
 
-        assert!(!queue.flush_within(Duration::from_millis(1)));
+        assert!(!on_one_thread(queue.flush_within(Duration::from_millis(1))));
         drop(held_up);
-        assert!(queue.flush_within(testkit::LIMIT));
+        assert!(on_one_thread(queue.flush_within(testkit::LIMIT)));
 
         assert_eq!(*taken.lock().unwrap(), b"text");
+    }
+
+    /// The one thread of the runtime stood still for it: signals were not heard, and the limit of `--wait` not kept.
+    #[test]
+    fn who_waits_until_it_is_written_does_other_things_meanwhile() {
+        let (queue, taken, _is_given) = queue();
+        let held_up = taken.lock().unwrap();
+        queue.write(b"text".to_vec());
+
+        on_one_thread(async {
+            tokio::select! {
+                biased;
+                _ = queue.flush_within(testkit::LIMIT) => panic!("nothing is written"),
+                () = tokio::task::yield_now() => {}
+            }
+        });
+
+        drop(held_up);
     }
 }

@@ -130,6 +130,11 @@ fn a_server_that_falls_silent_after_the_first_words_is_given_up_in_time() {
         let stage = Stage::on(server.url(), None);
 
         is_given_up_in_time(&stage, &server.url(), variables);
+
+        // Who says hello for longer than a limit is asked nothing more within it.
+        let connected = LIMITS.iter().filter(|(_, limit)| talks_for < *limit);
+        let asked = server.count("EVALSHA");
+        assert!(asked >= connected.count(), "{:?}", server.commands());
     }
 }
 
@@ -220,7 +225,7 @@ pub(crate) fn writer(role: &Role) {
     role.hear();
 }
 
-/// What a server says to a new client, after a while; to all else it says nothing.
+/// What a server says while a client connects, after a while; to all else it says nothing.
 fn first_words(talks_for: Duration, words: &[String]) -> Answer {
     let text = Answer::text;
     match words[0].to_ascii_uppercase().as_str() {
@@ -234,6 +239,7 @@ fn first_words(talks_for: Duration, words: &[String]) -> Answer {
         }
         "INFO" => text("# Server\r\nredis_version:7.4.0\r\n"),
         "CLIENT" | "SELECT" => Answer::ok(),
+        "SCRIPT" => text(&"5ca1ab1e".repeat(5)),
         _ => loop {
             std::thread::park();
         },

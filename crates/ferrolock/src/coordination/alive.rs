@@ -1,8 +1,11 @@
-//! What keeps a client alive.
+//! What keeps a client alive, and its end.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::Core;
+use super::{Core, unpoisoned};
+use crate::engine::{SHUT_DOWN, Tick};
+use crate::error::Error;
 
 /// What every handle and guard of a client holds; with the last one the client ends.
 #[derive(Debug)]
@@ -19,5 +22,54 @@ impl Alive {
 impl Drop for Alive {
     fn drop(&mut self) {
         self.core.last_handle_gone();
+    }
+}
+
+impl Core {
+    /// The last handle is gone: lets what is on its way arrive, then ends the connections.
+    fn last_handle_gone(self: &Arc<Self>) {
+        if self.is_forked() {
+            return;
+        }
+        let limit = self.settings.drop_limit;
+        // First: no attempt is begun after those that are handed over.
+        self.begin_closing();
+        self.hand_over(self.now().after(limit));
+        if !limit.is_zero() && !self.clock().is_virtual() {
+            self.errands.wait_for_releases(limit);
+        }
+        self.close_when_quiet();
+    }
+
+    /// No caller is left, but commands may be under way, and this thread may be the only one that could read their
+    /// replies: the keeper, which has a thread of its own, releases what they take.
+    pub(super) fn hand_over(self: &Arc<Self>, brisk_until: Tick) {
+        let (attempts, tenures) = {
+            let desk = unpoisoned(&self.desk);
+            (desk.hand_attempts_over(), desk.tenures())
+        };
+        for tenure in tenures {
+            if tenure.take_over() {
+                self.keeper().settle(&tenure);
+            }
+        }
+        self.keeper().hurry_fields_of(self, brisk_until);
+        for tenure in attempts {
+            self.keeper().owe_field_briskly(&tenure, brisk_until);
+            // Answered meanwhile, by a thread that found nothing to take back yet.
+            if tenure.first.is_answered() {
+                self.keeper().field_is_known(&tenure);
+            }
+        }
+    }
+
+    /// New calls and those who wait are turned away from now on.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Release);
+        let waiters = unpoisoned(&self.desk).take_waiters();
+        for request in waiters {
+            request.fail(Error::closed(SHUT_DOWN));
+        }
+        self.errands.tell_who_waits_for_room();
     }
 }

@@ -354,3 +354,18 @@ async fn a_call_without_a_limit_gives_up_when_its_grants_are_late_again_and_agai
     let waited = begun.elapsed();
     assert!(waited >= ms(30_000) && waited < ms(33_000), "{waited:?}");
 }
+
+/// The store was given up while the grant was on its way, and all holds that were known here were lost: others may have the lock.
+#[tokio::test(start_paused = true)]
+async fn a_grant_of_what_was_removed_before_its_reply_came_is_turned_down() {
+    let pair = pair("removed");
+    pair.delays(ACQUIRE, DELAY);
+    let mut taking = pin!(pair.us.lock("a").lock());
+    assert!(poll_once(taking.as_mut()).is_pending());
+
+    pair.lying.removed_once();
+
+    assert!(soon(taking).await.unwrap().is_held());
+    assert_eq!(pair.lying.log_of(ACQUIRE).len(), 2);
+    assert_eq!(pair.lying.log_of(RELEASE).len(), 1);
+}

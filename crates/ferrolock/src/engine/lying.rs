@@ -83,6 +83,7 @@ impl Lying {
             count: watch::Sender::new(0),
             heals: watch::Sender::new(()),
             closed: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             on_close: Mutex::default(),
         });
         Arc::new(Self { stage })
@@ -171,6 +172,11 @@ impl Lying {
         (self.stage.forget)();
     }
 
+    /// Says once that what it kept was removed, to the first who asks.
+    pub(crate) fn removed_once(&self) {
+        self.stage.removed.store(true, Ordering::Relaxed);
+    }
+
     /// Does that when it is closed.
     pub(crate) fn on_close(&self, what: impl Fn() + Send + Sync + 'static) {
         *unpoisoned(&self.stage.on_close) = Some(Box::new(what));
@@ -249,6 +255,10 @@ impl Engine for Lying {
         self.stage.inner.clock()
     }
 
+    fn is_removed(&self) -> bool {
+        self.stage.removed.swap(false, Ordering::Relaxed)
+    }
+
     fn seed(&self) -> Option<u64> {
         self.stage.plot().seed()
     }
@@ -288,6 +298,7 @@ struct Stage {
     /// Told when partitions end: there are new connections.
     heals: watch::Sender<()>,
     closed: AtomicBool,
+    removed: AtomicBool,
     on_close: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 

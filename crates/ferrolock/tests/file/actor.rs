@@ -194,6 +194,12 @@ impl Props {
                 Some(guard) => self.holds(name, guard),
                 None => "busy".to_owned(),
             },
+            ["try leased", name, lease] => {
+                match self.lock(name).lease(ms(lease)).try_lock().await? {
+                    Some(guard) => self.holds(name, guard),
+                    None => "busy".to_owned(),
+                }
+            }
             // By a client of its own.
             ["try other", url, name] => {
                 let client = Client::connect(url).await?;

@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::actor::Actor;
 use crate::stage::{LONG, Store, assert_refused, contents};
 
@@ -178,34 +180,94 @@ fn mode(path: &std::path::Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Those who still use the rest keep it until they notice, or end: nobody else may get what they hold.
+/// What can be gone while somebody uses the store, and makes it less than one: each part with what goes before it, with the header
+/// and without, and all.
+fn losses_in_use() -> Vec<Vec<Part>> {
+    let with_needs = |part: &Part| [part.needs(), &[*part]].concat();
+    let mut losses: Vec<_> = Part::ALL.iter().map(with_needs).collect();
+    let others = losses.iter().filter(|lost| !lost.contains(&Part::Header));
+    let with_header: Vec<_> = others
+        .map(|lost| [&[Part::Header], &lost[..]].concat())
+        .collect();
+    losses.extend(with_header);
+    // Without a session's file it is still a store.
+    losses.retain(|lost| *lost != [Part::SessionFiles]);
+    losses.push(Part::ALL.to_vec());
+    losses
+}
+
+/// All at once: a newcomer is refused after a while only.
+fn each_loss_at_once(story: impl Fn(&[Part]) + Sync) {
+    std::thread::scope(|scope| {
+        for lost in losses_in_use() {
+            let story = &story;
+            scope.spawn(move || story(&lost));
+        }
+    });
+}
+
+#[track_caller]
+fn is_refused(newcomer: &mut Actor, store: &Store, lost: &[Part]) -> String {
+    let before = contents(store.path());
+    let refused = newcomer.does(&["connect", &store.url(), "30000"]);
+    assert!(refused.starts_with("Refused INUSE"), "{lost:?}: {refused}");
+    assert_eq!(contents(store.path()), before, "{lost:?}");
+    refused
+}
+
+/// Those who still use the rest keep it until they notice, or end: nobody else may get what they hold. Once, a store without its
+/// header was begun anew under them; and one who noticed had still what it held, until its next renewal or the end of its lease.
 #[test]
-fn half_a_store_that_is_used_refuses_newcomers_until_its_users_notice() {
-    for lost in [
-        &[Part::Turn][..],
-        &[Part::Data],
-        &[Part::Locks],
-        &[Part::SessionFiles, Part::Sessions],
-    ] {
+fn what_is_left_of_a_store_that_is_used_refuses_newcomers_until_its_users_notice() {
+    each_loss_at_once(|lost| {
+        let (store, mut user, mut newcomer) = (Store::new(), Actor::start(), Actor::start());
+        user.connects(&store);
+        user.takes("renewed");
+        assert_eq!(user.does(&["try leased", "fixed", "3600000"]), "held");
+        is_removed(&store, lost);
+
+        let refused = is_refused(&mut newcomer, &store, lost);
+        let named = format!("process {}", user.pid());
+        assert!(refused.contains(&named), "{lost:?}: {refused}");
+        for name in ["renewed", "fixed"] {
+            assert_eq!(user.does(&["held", name]), "true", "{lost:?}");
+        }
+
+        let told = user.does(&["try", "other"]);
+        assert!(told.starts_with("Refused REMOVED"), "{lost:?}: {told}");
+        for name in ["renewed", "fixed"] {
+            let reason = user.does(&["lost", name]);
+            assert!(reason.starts_with("Removed"), "{lost:?}: {reason}");
+        }
+        newcomer.connects(&store);
+        newcomer.takes("fixed");
+        // Connected again, in the same process, it meets everybody else.
+        user.connects(&store);
+        assert_eq!(user.does(&["try", "fixed"]), "busy", "{lost:?}");
+    });
+}
+
+/// A child that was given the lifeline works on under what its process held.
+#[test]
+fn what_is_left_of_a_store_refuses_newcomers_until_the_children_of_its_users_end() {
+    for lost in [Part::Header, Part::Turn] {
         let (store, mut user, mut newcomer) = (Store::new(), Actor::start(), Actor::start());
         user.connects(&store);
         user.takes("x");
-        is_removed(&store, lost);
-        let before = contents(store.path());
-
-        let refused = newcomer.does(&["connect", &store.url(), "30000"]);
-        assert!(refused.starts_with("Refused INUSE"), "{lost:?}: {refused}");
-        let named = format!("process {}", user.pid());
-        assert!(refused.contains(&named), "{lost:?}: {refused}");
-        assert_eq!(contents(store.path()), before, "{lost:?}");
-
+        let child: i32 = user.does(&["lifeline"]).parse().unwrap();
+        is_removed(&store, &[lost]);
+        // It takes longer than its process goes without a look for all parts.
+        is_refused(&mut newcomer, &store, &[lost]);
         let told = user.does(&["try", "y"]);
         assert!(told.starts_with("Refused REMOVED"), "{lost:?}: {told}");
+        let reason = user.does(&["lost", "x"]);
+        assert!(reason.starts_with("Removed"), "{lost:?}: {reason}");
+
+        is_refused(&mut newcomer, &store, &[lost]);
+        kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
+
         newcomer.connects(&store);
         newcomer.takes("x");
-        // Connected again, in the same process, it meets everybody else.
-        user.connects(&store);
-        assert_eq!(user.does(&["try", "x"]), "busy", "{lost:?}");
     }
 }
 

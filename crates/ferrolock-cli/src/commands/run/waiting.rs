@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// For a question whose answer only decorates a message.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The same, when the time for the lock itself is over.
+/// The same, and for a terminal, when the time for the lock itself is over.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(100);
 
 /// Waits for the lock as told.
@@ -41,7 +41,8 @@ pub(super) async fn obtain(
             never = show_holders(lock, report) => match never {},
         }
     };
-    report.clear_status();
+    let left = limit.left_and(LAST_ANSWER_MAX);
+    report.clear_status(left).await;
     Ok(match granted? {
         Some(guard) => Obtained::Granted(guard),
         None if report.tells_holders() => {

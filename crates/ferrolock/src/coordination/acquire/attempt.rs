@@ -21,7 +21,7 @@ use crate::protocol::script::{Call, Form, NO_SCRIPT, Value};
 pub(crate) enum Attempted {
     Granted(Grant),
     Busy(Rest),
-    /// It was granted, but its time was over when the reply came: it is given back.
+    /// It was granted, but was worth nothing any more when the reply came: it is given back.
     TooLate(Failure),
     /// It was not made: its caller had gone.
     Withdrawn,
@@ -227,12 +227,17 @@ impl Attempt {
         self.is_awaited = self.tenure.moved_in(&hold);
         let now = self.tenure.core.now();
         let grant = Grant { hold, asking };
-        if now < grant.hold.deadline() {
+        // Asked after it has moved in: whoever loses all holds before this has not seen it there, and after this does.
+        let is_removed = self.tenure.core.engine.is_removed();
+        if now < grant.hold.deadline() && !is_removed {
             return Attempted::Granted(grant);
         }
         // A hold that is over is worth nothing, and its caller could not know for how long it has been.
         grant.give_back();
-        Attempted::TooLate(too_late(now.since(self.sent), self.lease))
+        Attempted::TooLate(match is_removed {
+            true => Failure::Unknown("what was granted was removed before it was known".to_owned()),
+            false => too_late(now.since(self.sent), self.lease),
+        })
     }
 }
 

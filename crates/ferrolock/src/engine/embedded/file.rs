@@ -4,7 +4,8 @@
 //! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
 //! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
 //! the call names (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended
-//! frees what it held: its `session` tells, and whoever waits for it is woken (`mourning`).
+//! frees what it held: its `session` tells, and whoever waits for it is woken (`mourning`). One that notices that a part of
+//! the store was removed loses what it holds there (`leaving`).
 
 mod address;
 mod directory;
@@ -12,6 +13,7 @@ mod environment;
 mod expiry;
 mod folder;
 mod header;
+mod leaving;
 #[cfg(test)]
 pub(super) mod lone;
 mod map;
@@ -36,10 +38,13 @@ use tokio::sync::Mutex;
 
 pub(crate) use self::address::Place;
 use self::environment::{Asking, Environment};
+use self::leaving::Loser;
 use self::openings::opened;
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
-use crate::engine::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Subscription, unpoisoned};
+use crate::engine::{
+    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, LoseAll, Subscription, unpoisoned,
+};
 use crate::protocol::lock;
 use crate::protocol::script::{Call, Value};
 
@@ -69,6 +74,8 @@ struct User {
     id: u64,
     /// The client's own id, once there is one.
     client: OnceLock<Box<str>>,
+    /// What loses all that the client holds.
+    loser: Arc<Loser>,
     /// Whether the store knows to which process that client belongs.
     is_known: AtomicBool,
     /// Found last, and perhaps not entered yet.
@@ -92,6 +99,7 @@ impl FileEngine {
                 patience: command_limit / 2,
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
                 client: OnceLock::new(),
+                loser: Arc::default(),
                 is_known: AtomicBool::new(false),
                 found: std::sync::Mutex::new(None),
                 environment: OnceLock::new(),
@@ -121,14 +129,15 @@ impl User {
         }
         let mut entries = 1;
         let entered = loop {
-            match self.enter().await {
+            let found = self.find().await?;
+            match self.enter(found).await {
                 // Somebody has removed it since it was found.
                 Err(Failure::Refused { code, .. })
                     if entries < ENTRIES_MAX && matches!(&*code, "REMOVED" | "ENOENT") =>
                 {
                     entries += 1;
                 }
-                entered => break entered?,
+                entered => break entered.map(|()| found)?,
             }
         };
         let environment = self.environment.get_or_init(|| entered);
@@ -139,15 +148,18 @@ impl User {
         Ok(environment)
     }
 
-    async fn enter(&self) -> Result<&'static Environment, Failure> {
+    async fn find(&self) -> Result<&'static Environment, Failure> {
         let found = opened(self.place.clone()).await?;
         let before = unpoisoned(&self.found).replace(found);
         if let Some(before) = before.filter(|before| !std::ptr::eq(*before, found)) {
             self.leave(before);
         }
-        let id = self.id;
-        found.perform(move |store| store.attach(id)).await?;
         Ok(found)
+    }
+
+    async fn enter(&self, found: &'static Environment) -> Result<(), Failure> {
+        let (id, loser) = (self.id, self.loser.clone());
+        found.perform(move |store| store.attach(id, loser)).await
     }
 
     async fn call(self: Arc<Self>, lane: Lane, call: Call) -> Result<Value, Failure> {
@@ -243,6 +255,15 @@ impl Engine for FileEngine {
 
     fn introduce(&self, client: &str) {
         let _ = self.user.client.set(client.into());
+    }
+
+    fn is_removed(&self) -> bool {
+        let environment = self.user.environment.get();
+        environment.is_some_and(|environment| environment.is_over())
+    }
+
+    fn when_removed(&self, lose_all: LoseAll) {
+        self.user.loser.set(lose_all);
     }
 
     fn lifeline(&self) -> Option<OwnedFd> {

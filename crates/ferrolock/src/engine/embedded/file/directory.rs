@@ -51,9 +51,9 @@ pub(super) struct Directory {
     on_any_file_system: bool,
 }
 
-/// The right to begin a store in a directory, of one process at a time.
+/// The right to begin a store in a directory, of one process at a time, while none uses one.
 #[derive(Debug)]
-pub(super) struct Alone<'a>(&'a File);
+pub(super) struct Alone<'a>(&'a Directory);
 
 impl Directory {
     /// The directory of that place, made if only itself is missing; `None`: somebody removes it just now.
@@ -107,14 +107,30 @@ impl Directory {
         self.inode
     }
 
-    /// Keeps all others from beginning a store here, unless one of them is about to. The file `store` cannot do that: its
-    /// lock goes with it when somebody removes it.
+    /// Keeps all others from beginning a store here, unless one of them is about to, or uses what is left of one. The file
+    /// `store` cannot do that: its lock goes with it when somebody removes it.
     pub(super) fn alone(&self) -> Result<Option<Alone<'_>>, Failure> {
-        match flock(&self.handle, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::AGAIN) => Ok(None),
+        let is_ours = self.is_locked(FlockOperation::NonBlockingLockExclusive)?;
+        Ok(is_ours.then_some(Alone(self)))
+    }
+
+    /// Keeps all from beginning a store here, for as long as this is open or until [`Directory::unlock`], beside others who
+    /// do the same. False: one of them is about to.
+    pub(super) fn share(&self) -> Result<bool, Failure> {
+        self.is_locked(FlockOperation::NonBlockingLockShared)
+    }
+
+    pub(super) fn unlock(&self) {
+        // What is not locked can be unlocked, so this does not fail.
+        let _ = flock(&self.handle, FlockOperation::Unlock);
+    }
+
+    fn is_locked(&self, how: FlockOperation) -> Result<bool, Failure> {
+        match flock(&self.handle, how) {
+            Err(rustix::io::Errno::AGAIN) => Ok(false),
             // Over a network, directories may have no locks.
             Err(error) if !self.on_any_file_system => Err(self.trouble(&error.into())),
-            _ => Ok(Some(Alone(&self.handle))),
+            _ => Ok(true),
         }
     }
 
@@ -123,10 +139,18 @@ impl Directory {
     }
 }
 
+impl Alone<'_> {
+    /// Goes on as one who uses what was begun. False: another process came in between.
+    pub(super) fn share(self) -> Result<bool, Failure> {
+        let directory = self.0;
+        std::mem::forget(self);
+        directory.share()
+    }
+}
+
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        // The lock is ours, so this does not fail.
-        let _ = flock(self.0, FlockOperation::Unlock);
+        self.0.unlock();
     }
 }
 

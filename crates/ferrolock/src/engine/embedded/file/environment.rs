@@ -11,6 +11,7 @@ use super::super::lua::Interpreter;
 use super::address::Place;
 use super::directory::inode_of;
 use super::folder::{self, Entry, Folder, Found, Rest};
+use super::leaving::Leaving;
 use super::map::{Map, Opening};
 use super::mourning::Mourning;
 use super::refused;
@@ -87,7 +88,7 @@ pub(super) struct Asking {
 /// A store that is open; for as long as the process lives.
 #[derive(Debug)]
 pub(super) struct Environment {
-    turn: Turn<Store>,
+    pub(super) turn: Turn<Store>,
     post: Post,
     mourning: Mourning,
     /// How long a call takes, in nanoseconds, smoothed.
@@ -95,6 +96,8 @@ pub(super) struct Environment {
     process: u32,
     /// Whether this process has given it up, because a part of it was removed.
     is_over: Arc<AtomicBool>,
+    pub(super) leaving: Leaving,
+    directory: Inode,
 }
 
 impl Environment {
@@ -134,11 +137,25 @@ impl Environment {
         if let Some(known) = Self::known(&found)? {
             return Ok(Opened::Now(known));
         }
+        let directory = found.directory.inode();
         match Folder::open(found, size)? {
             Entry::Open(folder, opening) => Self::of(*folder, opening),
             Entry::Later => Ok(Opened::Later),
+            Entry::InUse(_) if Self::is_left_in(directory) => Ok(Opened::Later),
             Entry::InUse(rest) => Ok(Opened::InUse(rest)),
         }
+    }
+
+    /// Whether this process itself is about to leave what was a store in that directory: whoever connects again must not have to
+    /// wait until another client of this process makes a call and notices.
+    fn is_left_in(directory: Inode) -> bool {
+        let table = unpoisoned(&TABLE);
+        let known: Vec<_> = table.open.iter().map(|(_, known)| *known).collect();
+        drop(table);
+        let mut there = known
+            .into_iter()
+            .filter(|known| known.directory == directory);
+        there.any(Self::notices)
     }
 
     /// That store, if this process has it open.
@@ -167,6 +184,7 @@ impl Environment {
         };
         // From here on nothing can fail: a map that is open, and in no table, could not be opened again.
         let (inode, is_over) = (folder.store_inode(), folder.over());
+        let directory = folder.directory_inode();
         let store = Store::new(folder, Map::of(opening), interpreter);
         let environment: &'static Self = Box::leak(Box::new(Self {
             post,
@@ -175,6 +193,8 @@ impl Environment {
             call_nanos: AtomicU64::new(0),
             process: std::process::id(),
             is_over,
+            leaving: Leaving::default(),
+            directory,
         }));
         let mut table = unpoisoned(&TABLE);
         // One that was given up may have had the same file.
@@ -183,12 +203,12 @@ impl Environment {
         Ok(Opened::Now(environment))
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
     /// A map and a thread do not survive a fork.
-    fn check_process(&self) -> Result<(), Failure> {
+    pub(super) fn check_process(&self) -> Result<(), Failure> {
         if self.process == std::process::id() {
             return Ok(());
         }
@@ -241,13 +261,17 @@ impl Environment {
         work: impl FnOnce(&mut Store) -> Result<R, Failure> + Send + 'static,
     ) -> Result<R, Failure> {
         let work = match self.turn.now(work) {
-            Ok(done) => return done,
+            Ok(done) => {
+                self.leave_if_over();
+                return done;
+            }
             Err(work) => work,
         };
         let (tell, told) = oneshot::channel();
         let _place = self.turn.later(Box::new(move |store| {
             let done = work(store);
             Box::new(move || {
+                self.leave_if_over();
                 let _ = tell.send(done);
             })
         }));
@@ -274,6 +298,7 @@ impl Environment {
 
     /// Says what a call has to say, now that its turn is over; whether its client is known.
     fn finish(&'static self, after: Aftermath) -> bool {
+        self.leave_if_over();
         if let Some((lock, owner)) = &after.freed {
             tracing::info!(%lock, %owner, "the process that held the lock has ended: the lock is free");
         }

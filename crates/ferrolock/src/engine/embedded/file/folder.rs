@@ -26,7 +26,7 @@ const LOOK_EVERY_MICROS: i64 = 100_000;
 #[derive(Debug)]
 pub(super) struct Folder {
     directory: Directory,
-    /// The file `store`, whose lock we share: where it should be, and which it is.
+    /// The file `store`, whose lock we share, as that of the directory: where it should be, and which it is.
     store_path: PathBuf,
     store_inode: Inode,
     store: File,
@@ -127,24 +127,40 @@ impl Folder {
         if micros.saturating_sub(self.looked_micros) >= LOOK_EVERY_MICROS {
             self.look(micros);
         }
-        let is_over = self.is_over.load(Ordering::Relaxed);
-        !is_over && is_at(asked.unwrap_or(&self.store_path), self.store_inode)
+        if self.is_over.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_there = is_at(asked.unwrap_or(&self.store_path), self.store_inode);
+        if !is_there {
+            self.look(micros);
+        }
+        is_there
     }
 
     /// Looks for all its parts. Nobody else can join a store of which one is missing; so this process gives it up too, for
-    /// good, and stands in nobody's way who wants to begin it anew.
+    /// good. Its locks stay until [`Folder::leave`].
     pub(super) fn look(&mut self, micros: i64) {
         self.looked_micros = micros;
         let extent = parts::extent(self.directory.inside(), &self.header, self.device());
-        if matches!(extent, Ok(Extent::Halved)) && !self.is_over.swap(true, Ordering::Relaxed) {
-            // If the lock stayed, others would be told that this process uses the store, until it ends.
-            let _ = flock(&self.store, FlockOperation::Unlock);
+        if matches!(extent, Ok(Extent::Halved)) || is_unlinked(&self.store) {
+            self.is_over.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Stands in nobody's way any more who wants to begin the store anew.
+    pub(super) fn leave(&self) {
+        // The locks are ours, so this does not fail.
+        let _ = flock(&self.store, FlockOperation::Unlock);
+        self.directory.unlock();
     }
 
     /// Tells whether this process has given the store up.
     pub(super) fn over(&self) -> Arc<AtomicBool> {
         self.is_over.clone()
+    }
+
+    pub(super) fn directory_inode(&self) -> Inode {
+        self.directory.inode()
     }
 
     pub(super) fn store_inode(&self) -> Inode {
@@ -181,6 +197,9 @@ fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result
             return Ok(Step::Begin);
         }
     };
+    if !directory.share()? {
+        return Ok(Step::Later);
+    }
     let store_inode = inode_of(&store)?;
     let told = |error: io::Error| directory.trouble(&error);
     let extent = || parts::extent(directory.inside(), &header, store_inode.device).map_err(told);
@@ -239,27 +258,27 @@ fn remove_what_lmdb_made(directory: &Directory, header: &Header, opening: Openin
 
 /// Begins a store, if nobody uses what is there.
 fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failure> {
-    let Some(_alone) = directory.alone()? else {
-        return Ok(Step::Later);
+    let Some(alone) = directory.alone()? else {
+        // One who begins a store lets nobody share the directory.
+        return match directory.share()? {
+            true => in_use(directory, here),
+            false => Ok(Step::Later),
+        };
     };
+    // A child may have nothing of its process but the lock of the session's file.
+    if parts::have_living_sessions(directory.inside()).map_err(|error| directory.trouble(&error))? {
+        return in_use(directory, here);
+    }
     let store = match store_file(directory)? {
         Some(store) => store,
         None if are_all_ours(directory)? => new_store_file(directory)?,
         None => return Err(foreign(directory)),
     };
     let store_inode = inode_of(&store)?;
-    let is_half = |header: &Header| {
-        let extent = parts::extent(directory.inside(), header, store_inode.device);
-        matches!(extent, Ok(Extent::Halved))
-    };
     step();
-    // Whoever has it alone knows that nobody uses the store.
+    // Whoever has it alone knows that nobody uses the store, also where directories have no locks.
     if !is_locked(directory, &store, FlockOperation::NonBlockingLockExclusive)? {
-        return Ok(match header(directory, &store, here) {
-            Err(Mismatch::OtherBoot) => Step::InUse(Rest::OfOtherBoot),
-            Ok(header) if is_half(&header) => Step::InUse(Rest::Half),
-            _ => Step::Later,
-        });
+        return in_use(directory, here);
     }
     // What was read before may have been true before only; and what lies at the path, another store's.
     if !is_at(&directory.path().join(STORE), store_inode) {
@@ -268,10 +287,31 @@ fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failu
     match header(directory, &store, here) {
         Err(Mismatch::Empty) if !are_all_ours(directory)? => return Err(foreign(directory)),
         Err(Mismatch::Empty | Mismatch::Unfinished | Mismatch::OtherBoot) => {}
-        Ok(header) if is_half(&header) => {}
+        Ok(header) if is_half(directory, &header, store_inode) => {}
         _ => return Ok(Step::Later),
     }
-    begin_alone(directory, store, here, size)
+    match begin_alone(directory, store, here, size)? {
+        Step::In(..) if !alone.share()? => Ok(Step::Later),
+        begun => Ok(begun),
+    }
+}
+
+/// What somebody is told who would begin the store, and finds that others use what is there.
+fn in_use(directory: &Directory, here: &World) -> Result<Step, Failure> {
+    let Some(store) = store_file(directory)? else {
+        return Ok(Step::InUse(Rest::Half));
+    };
+    Ok(match header(directory, &store, here) {
+        Ok(header) if !is_half(directory, &header, inode_of(&store)?) => Step::Later,
+        Ok(_) | Err(Mismatch::Empty | Mismatch::Unfinished) => Step::InUse(Rest::Half),
+        Err(Mismatch::OtherBoot) => Step::InUse(Rest::OfOtherBoot),
+        Err(Mismatch::Refused(failure)) => return Err(failure),
+    })
+}
+
+fn is_half(directory: &Directory, header: &Header, store: Inode) -> bool {
+    let extent = parts::extent(directory.inside(), header, store.device);
+    matches!(extent, Ok(Extent::Halved))
 }
 
 /// Begins a store; what one of before left is removed.
@@ -382,8 +422,10 @@ pub(super) fn in_the_way(place: &Place) -> Option<u32> {
 /// What somebody is told who cannot begin the store anew, because others use what is left of it.
 pub(super) fn still_used(place: &Place, rest: Rest) -> Failure {
     let shown = place.path.display();
-    let user = fs::metadata(place.path.join(STORE)).ok();
-    let user = match user.and_then(|store| user_of(&store)) {
+    let sessions = parts::session_files(&place.path).unwrap_or_default();
+    let files = [place.path.join(STORE), place.path.clone()].into_iter();
+    let mut files = files.chain(sessions);
+    let user = match files.find_map(|file| user_of(&fs::metadata(file).ok()?)) {
         Some(process) => format!("process {process}"),
         None => "somebody".to_owned(),
     };
@@ -429,6 +471,11 @@ fn is_locked(directory: &Directory, file: &File, how: FlockOperation) -> Result<
         Err(rustix::io::Errno::AGAIN) => Ok(false),
         Err(error) => Err(directory.trouble(&error.into())),
     }
+}
+
+/// Whether it was removed: whatever lies at its path now, this file never will again.
+fn is_unlinked(file: &File) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|found| found.st_nlink == 0)
 }
 
 fn lock_shared(store: &File) -> io::Result<()> {

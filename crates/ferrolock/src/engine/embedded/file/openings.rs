@@ -27,6 +27,10 @@ struct Opening {
 
 static OPENINGS: Mutex<Vec<Opening>> = Mutex::new(Vec::new());
 
+/// Every place for which a thread was started.
+#[cfg(test)]
+pub(super) static BEGUN: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+
 /// The store of that place, opened by a thread.
 pub(super) async fn opened(place: Place) -> Outcome {
     let (tell, told) = oneshot::channel();
@@ -53,6 +57,8 @@ fn waits(place: &Place, tell: oneshot::Sender<Outcome>) -> Option<u64> {
         opening.waiting.push(tell);
         return None;
     }
+    #[cfg(test)]
+    unpoisoned(&BEGUN).push(place.clone());
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     openings.push(Opening {
         id,

@@ -4,7 +4,8 @@
 //! known for a store's, and what is somebody's own is left alone.
 //!
 //! ```text
-//! store      the header; every process has its lock, shared, while it lives
+//! .          every process that uses the store has its lock, shared; whoever begins one has it alone
+//! store      the header; every process that uses the store has its lock, shared
 //! turn       whoever has its lock may change the map
 //! map-…/     the table (LMDB)
 //! sessions/  a file per process, locked while it lives, and the socket at which it is woken
@@ -13,7 +14,9 @@
 use std::fs::{self, DirEntry, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::header::Header;
 use super::map;
@@ -123,6 +126,36 @@ fn is_of_session(name: &str, found: &Metadata) -> bool {
 
 fn is_of_map(name: &str, found: &Metadata) -> bool {
     map::FILES.contains(&name) && found.is_file()
+}
+
+/// Whether a process lives that has, or whose child has, the lock of its session's file.
+pub(super) fn have_living_sessions(inside: &Path) -> io::Result<bool> {
+    // What is called as a session's file may be anything: a link is not followed, a pipe not waited for.
+    let how = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(how.bits().cast_signed());
+    for path in session_files(inside)? {
+        let Some(file) = none_if_missing(options.open(path))? else {
+            continue;
+        };
+        // Shared, as those take it who wait for the end of the session.
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::AGAIN) => return Ok(true),
+            looked => looked?,
+        }
+    }
+    Ok(false)
+}
+
+/// The files of sessions, without their sockets.
+pub(super) fn session_files(inside: &Path) -> io::Result<Vec<PathBuf>> {
+    let listed = entries(&inside.join(SESSIONS))?;
+    let is_session = |entry: &DirEntry| {
+        let is_called_so = entry.file_name().to_str().is_some_and(is_name);
+        is_called_so && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    let files = listed.into_iter().filter(is_session);
+    Ok(files.map(|entry| entry.path()).collect())
 }
 
 /// Removes what a store consists of, file by file, and nothing else. The folder of the sessions stays.

@@ -4,7 +4,7 @@
 //! with whatever child shares it, however they end. A session is dead when that very file, found by its name, can be locked;
 //! when the file is missing or another one, nobody knows, and leases decide.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -222,6 +222,29 @@ fn open(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options.read(true).open(path).ok()
+}
+
+/// Sessions of other processes that listen to a channel, with how many of each.
+pub(super) fn far_ears(
+    change: &Change,
+    channel: &[u8],
+    own: Option<&str>,
+) -> Result<Vec<(String, usize)>, Failure> {
+    let begin = rows::listeners(channel);
+    if change.first(&begin)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut ears = BTreeMap::new();
+    for (name, count) in change.all(&begin)? {
+        let Some(session) = rows::session_of_listener(&name) else {
+            continue;
+        };
+        let count = count.try_into().map_or(0, u32::from_be_bytes);
+        if Some(session) != own {
+            ears.insert(session.to_owned(), usize::try_from(count).unwrap_or(0));
+        }
+    }
+    Ok(ears.into_iter().collect())
 }
 
 /// Those sessions hear nothing any more.

@@ -1,6 +1,6 @@
 //! What is done in one turn: a call, a subscription, the beginning and the end of a session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use super::super::lua::Interpreter;
 use super::super::server::{Message, Server};
 use super::expiry::{make_room, purge};
 use super::folder::Folder;
+use super::leaving::Loser;
 use super::map::{Change, Map, full};
 use super::refused;
 use super::rows;
-use super::session::{Life, Others, Session, remove_ears};
+use super::session::{Life, Others, Session, far_ears, remove_ears};
 use super::wakes::{Letter, Mail, Socket};
 use crate::engine::{Ear, Failure};
 use crate::protocol::lock::{self, LockKeys, Standing};
@@ -36,7 +37,7 @@ pub(super) struct Store {
 struct Open {
     session: Session,
     /// By their numbers: one that enters or leaves twice is still one.
-    engines: BTreeSet<u64>,
+    engines: BTreeMap<u64, Arc<Loser>>,
     socket: Option<Socket>,
 }
 
@@ -65,12 +66,12 @@ impl Store {
     }
 
     /// One engine more uses the store; the first begins the session.
-    pub(super) fn attach(&mut self, engine: u64) -> Result<(), Failure> {
+    pub(super) fn attach(&mut self, engine: u64, loser: Arc<Loser>) -> Result<(), Failure> {
         // Whoever comes now would be alone in what is left of it.
-        self.folder.look(self.folder.header.micros());
+        self.look();
         self.check_in_place()?;
         if let Some(open) = &mut self.session {
-            open.engines.insert(engine);
+            open.engines.insert(engine, loser);
             return Ok(());
         }
         let session = Session::begin(&self.folder.sessions())?;
@@ -90,7 +91,7 @@ impl Store {
         }
         self.session = Some(Open {
             session,
-            engines: BTreeSet::from([engine]),
+            engines: BTreeMap::from([(engine, loser)]),
             socket: None,
         });
         Ok(())
@@ -121,6 +122,22 @@ impl Store {
         {
             open.end();
         }
+    }
+
+    /// Whoever may hold something here.
+    pub(super) fn losers(&self) -> Vec<Arc<Loser>> {
+        let open = self.session.iter();
+        open.flat_map(|open| open.engines.values().cloned())
+            .collect()
+    }
+
+    /// Lets others begin the store anew of which this process has noticed that a part is missing. A child that was given the
+    /// session's file keeps them out until it ends too: the file stays where it is, for them to see.
+    pub(super) fn leave(&mut self) {
+        if let Some(open) = self.session.take() {
+            open.hears_no_more();
+        }
+        self.folder.leave();
     }
 
     /// The file that tells others that this process lives.
@@ -325,6 +342,11 @@ impl Store {
         reply
     }
 
+    /// Looks for all parts of the store.
+    pub(super) fn look(&mut self) {
+        self.folder.look(self.folder.header.micros());
+    }
+
     fn check_in_place(&mut self) -> Result<(), Failure> {
         let micros = self.folder.header.micros();
         if self.folder.is_in_place(None, micros) {
@@ -410,11 +432,15 @@ impl Store {
 
 impl Open {
     fn end(self) {
-        if let Some(socket) = self.socket {
+        self.hears_no_more();
+        self.session.end();
+    }
+
+    fn hears_no_more(&self) {
+        if let Some(socket) = &self.socket {
             // Ends the thread that reads it.
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
-        self.session.end();
     }
 }
 
@@ -449,29 +475,6 @@ fn write_back(server: &Server, change: &mut Change) -> Result<bool, Failure> {
         }
     }
     Ok(after > before)
-}
-
-/// Sessions of other processes that listen to a channel, with how many of each.
-fn far_ears(
-    change: &Change,
-    channel: &[u8],
-    own: Option<&str>,
-) -> Result<Vec<(String, usize)>, Failure> {
-    let begin = rows::listeners(channel);
-    if change.first(&begin)?.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut ears = BTreeMap::new();
-    for (name, count) in change.all(&begin)? {
-        let Some(session) = rows::session_of_listener(&name) else {
-            continue;
-        };
-        let count = count.try_into().map_or(0, u32::from_be_bytes);
-        if Some(session) != own {
-            ears.insert(session.to_owned(), usize::try_from(count).unwrap_or(0));
-        }
-    }
-    Ok(ears.into_iter().collect())
 }
 
 fn garbled(key: &[u8]) -> Failure {

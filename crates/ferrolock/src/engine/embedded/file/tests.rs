@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::FileEngine;
 use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
@@ -81,7 +82,10 @@ async fn fill(environment: &'static Environment, from: usize) -> usize {
 #[tokio::test]
 async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
     let (environment, _folder) = store(8 << 20);
-    environment.perform(|store| store.attach(1)).await.unwrap();
+    environment
+        .perform(|store| store.attach(1, Arc::default()))
+        .await
+        .unwrap();
 
     let taken = fill(environment, 0).await;
     assert_eq!(code(&acquire(environment, taken).await), "OOM");
@@ -139,7 +143,10 @@ async fn a_full_store_still_has_room_for_those_who_wait() {
         }
     }
     let (environment, _folder) = store(8 << 20);
-    environment.perform(|store| store.attach(1)).await.unwrap();
+    environment
+        .perform(|store| store.attach(1, Arc::default()))
+        .await
+        .unwrap();
     fill(environment, 0).await;
     let (keys, _) = lock(0);
     let ear = Arc::new(Deaf(AtomicUsize::new(0)));
@@ -209,14 +216,20 @@ async fn an_engine_that_entered_twice_leaves_once() {
     };
 
     for _ in 0..3 {
-        environment.perform(|store| store.attach(1)).await.unwrap();
+        environment
+            .perform(|store| store.attach(1, Arc::default()))
+            .await
+            .unwrap();
     }
     assert_eq!(sessions(), 1);
     environment.post(|store| store.detach(1, None));
 
     assert_eq!(sessions(), 0);
     environment.post(|store| store.detach(1, None));
-    environment.perform(|store| store.attach(2)).await.unwrap();
+    environment
+        .perform(|store| store.attach(2, Arc::default()))
+        .await
+        .unwrap();
     assert_eq!(sessions(), 1);
 }
 
@@ -250,4 +263,18 @@ async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
     is_done.recv_timeout(testkit::LIMIT).unwrap();
     disk.join().unwrap();
     keeper.unwrap().join().unwrap();
+}
+
+/// It was tried a hundred times, each by a thread of its own, as if somebody removed the directory each time.
+#[tokio::test]
+async fn a_directory_without_a_parent_is_tried_once() {
+    let around = testkit::store_folder();
+    let place = Place::parse(around.path().join("no/such").to_str().unwrap()).unwrap();
+    let engine = FileEngine::new(place.clone(), LEASE);
+
+    let opened = engine.open().await.map(|()| Value::Nil);
+
+    assert_eq!(code(&opened), "ENOENT");
+    let begun = super::openings::BEGUN.lock().unwrap();
+    assert_eq!(begun.iter().filter(|begun| **begun == place).count(), 1);
 }

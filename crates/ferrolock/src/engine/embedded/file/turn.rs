@@ -230,6 +230,11 @@ impl<S: Send> Turn<S> {
         look(&unpoisoned(&self.state))
     }
 
+    /// A change of what only this process has; needs no turn.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
+        change(&mut unpoisoned(&self.state))
+    }
+
     /// Who is inside while somebody waits here, as the system tells it.
     pub(super) fn holder(&self) -> Option<u32> {
         holder_of(&self.ours.metadata().ok()?)
@@ -241,7 +246,7 @@ impl<S: Send> Turn<S> {
 }
 
 /// A waker is other people's code: what panics in one must not end the thread that serves all.
-fn safely<R>(work: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn safely<R>(work: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 

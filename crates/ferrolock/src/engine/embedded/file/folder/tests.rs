@@ -259,6 +259,12 @@ fn half_a_store_is_begun_anew_when_nobody_uses_it() {
         assert_eq!(used.header, header_at(&place), "{part}");
         let micros = used.header.micros();
         assert!(!used.is_in_place(None, micros + LOOK_EVERY_MICROS));
+        let entry = try_open(&place);
+        assert!(
+            matches!(entry, Ok(Entry::InUse(Rest::Half))),
+            "it noticed, and may still hold something: {part}: {entry:?}"
+        );
+        used.leave();
         let (new, _opening) = opened(&place);
 
         assert!(is_whole(&new), "{part}");
