@@ -48,6 +48,14 @@ fn a_server_that_forgot_the_scripts_hears_them_with_the_next_connection() {
 fn scripts_that_the_server_forgot_are_sent_with_their_first_call() {
     on_each_server(async |server| {
         let client = Client::connect(server.url()).await.unwrap();
+        let loaded = calls(server, "script|load");
+        let guard = client.lock("orders").lock().await.unwrap();
+        guard.unlock().await.unwrap();
+        // With the first hold the keeper's connection is made, and tells the server too.
+        eventually_async(LIMIT, "both have told", async || {
+            calls(server, "script|load") == 2 * loaded
+        })
+        .await;
         server.command(&["SCRIPT", "FLUSH"]);
 
         for _ in 0..3 {
