@@ -26,12 +26,11 @@ mod alone;
 
 pub use alone::alone;
 
-use crate::leash;
+use crate::leash::{self, Group};
 use crate::wait::eventually;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write, stderr, stdin, stdout};
-use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -58,6 +57,8 @@ pub struct Child {
     lines: Receiver<String>,
     /// What else the helper printed, to be shown when something fails.
     chatter: Arc<Mutex<Vec<String>>>,
+    /// Ends it with us, also when it is frozen.
+    _group: Group,
 }
 
 impl Child {
@@ -75,17 +76,18 @@ impl Child {
         let this = env::current_exe().expect("the running program");
         let mut command: Vec<&OsStr> = program.iter().map(OsStr::new).collect();
         command.push(this.as_os_str());
-        let mut process = Command::new(command[0])
+        let group = Group::start().expect("a shell");
+        let mut helper = Command::new(command[0]);
+        helper
             .args(&command[1..])
             // For a reader of the process list; and the harness of a binary without roles stumbles over it.
             .args(["--role", role])
             .env(ROLE, role)
             .env(ARGS, serde_json::to_string(args).expect("strings"))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // When we are gone, the system wakes and hangs up a stopped process of an own group only.
-            .process_group(0)
-            .spawn()
+            .stdout(Stdio::piped());
+        let mut process = group
+            .spawn(&mut helper)
             .expect("the test binary starts again");
         let output = process.stdout.take().expect("a pipe");
         let chatter = Arc::default();
@@ -94,6 +96,7 @@ impl Child {
             lines: listen(output, Arc::clone(&chatter)),
             process,
             chatter,
+            _group: group,
         }
     }
 
