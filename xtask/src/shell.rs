@@ -24,6 +24,41 @@ fn is_about_us(variable: &str) -> bool {
         .any(|beginning| variable.starts_with(beginning))
 }
 
+/// The command, started with hang-up, interrupt and quit as they are by default.
+///
+/// `nohup` and a shell's `&` have them ignored, every child inherits that, and tests of signals would test nothing.
+pub(crate) fn with_default_signals(command: Command) -> Command {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    unless_ignored(command, &status)
+}
+
+/// `status`: what the system says of this process, with the mask of the signals that it ignores.
+fn unless_ignored(command: Command, status: &str) -> Command {
+    const HUP_INT_QUIT: u64 = 0b111;
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    if ignored.is_none_or(|mask| mask & HUP_INT_QUIT == 0) {
+        return command;
+    }
+    let mut wrapped = Command::new("env");
+    wrapped
+        .arg("--default-signal=HUP,INT,QUIT")
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
 /// Runs it with our own output; fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let line = line(command);
@@ -106,6 +141,28 @@ mod tests {
             assert!(removed.iter().any(|other| other == name), "{removed:?}");
         }
         assert!(!removed.iter().any(|other| other == "CARGO"));
+    }
+
+    #[test]
+    fn a_command_does_not_inherit_ignored_signals() {
+        let started = |status: &str| {
+            let mut command = Command::new("file-1");
+            command.arg("--list").env("A", "1").env_remove("B");
+            command.current_dir("/");
+            unless_ignored(command, status)
+        };
+
+        for status in ["SigIgn:\t0000000000001000\n", ""] {
+            assert_eq!(started(status).get_program(), "file-1");
+        }
+        for mask in ["1", "2", "4"] {
+            let command = started(&format!("Name: x\nSigIgn:\t{mask}\n"));
+            assert_eq!(command.get_program(), "env");
+            let args: Vec<_> = command.get_args().collect();
+            assert_eq!(args[1..], ["file-1", "--list"]);
+            assert_eq!(command.get_envs().count(), 2);
+            assert_eq!(command.get_current_dir(), Some(Path::new("/")));
+        }
     }
 
     #[test]

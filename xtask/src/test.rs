@@ -192,7 +192,7 @@ fn plain(run: &mut Run) -> Result<(), String> {
     command.env_remove("CI");
     Servers::hide_from(&mut command);
     Java::hide_from(&mut command);
-    shell::run(&mut command)
+    shell::run(&mut shell::with_default_signals(command))
 }
 
 fn docs(run: &mut Run) -> Result<(), String> {

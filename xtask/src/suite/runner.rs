@@ -67,8 +67,7 @@ fn ordered(binary: &str, args: &[&str]) -> Result<u8, String> {
     let file = Path::new(binary).file_name().unwrap_or_default();
     let file = file.to_string_lossy();
     let name = name(&file);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut command = start_of(binary, &status);
+    let mut command = shell::with_default_signals(Command::new(binary));
     command.args(args).env_remove(ORDER);
     if !order.filters.is_empty() {
         let tests = asked_for(binary, &name, &order.filters)?;
@@ -87,23 +86,6 @@ fn ordered(binary: &str, args: &[&str]) -> Result<u8, String> {
     };
     run.write(&order.record, &file)?;
     Ok(watched.code)
-}
-
-/// Starts the binary with hang-up, interrupt and quit as they are by default, whatever the status of this process says.
-///
-/// `nohup` and a shell's `&` have them ignored, all that is started inherits that, and tests of signals would test nothing.
-fn start_of(binary: &str, status: &str) -> Command {
-    const HUP_INT_QUIT: u64 = 0b111;
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    if ignored.is_none_or(|mask| mask & HUP_INT_QUIT == 0) {
-        return Command::new(binary);
-    }
-    let mut command = Command::new("env");
-    command.arg("--default-signal=HUP,INT,QUIT").arg(binary);
-    command
 }
 
 /// Package and binary; Cargo puts a hash behind the name.
@@ -455,19 +437,5 @@ mod tests {
         let pid = shown.lines().find(is_pid).unwrap();
         let killed = Command::new("kill").arg(pid).status().unwrap();
         assert!(killed.success(), "{shown}");
-    }
-
-    #[test]
-    fn a_binary_does_not_inherit_ignored_signals() {
-        let program = |status: &str| {
-            let command = start_of("file-1", status);
-            command.get_program().to_string_lossy().into_owned()
-        };
-
-        assert_eq!(program("SigIgn:\t0000000000001000\n"), "file-1");
-        assert_eq!(program(""), "file-1");
-        for mask in ["1", "2", "4"] {
-            assert_eq!(program(&format!("Name: x\nSigIgn:\t{mask}\n")), "env");
-        }
     }
 }
