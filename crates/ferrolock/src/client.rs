@@ -13,7 +13,7 @@ use crate::coordination::{Alive, Core};
 use crate::engine::Lane;
 use crate::error::{Error, Result};
 use crate::options::check_wait;
-use crate::protocol::lock::{self, LockKeys};
+use crate::protocol::key_type;
 use crate::sync::lock::Lock;
 
 /// A connection to where the locks are. Cheap to clone; put it in your application's state.
@@ -100,9 +100,9 @@ impl Client {
             let core = &alive.core;
             core.check_open()?;
             let name = format!("{}ferrolock_ping", core.settings.key_prefix);
-            let keys = LockKeys::new(name.into());
             let begun = core.now();
-            core.ask(Lane::Commands, lock::kind_of(&keys)).await?;
+            core.ask(Lane::Commands, key_type::ask(&name.into()))
+                .await?;
             Ok(core.now().since(begun))
         }
     }
@@ -164,7 +164,10 @@ impl Core {
         if left.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<&str> = left.iter().map(|hold| &*hold.tenure.keys.lock).collect();
+        let mut names: Vec<&str> = left
+            .iter()
+            .map(|hold| &**hold.tenure.scheme.name())
+            .collect();
         names.sort_unstable();
         names.dedup();
         Err(Error::closed(format!(

@@ -51,7 +51,8 @@ use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::lock::{self, Bearer, LockKeys};
+use crate::protocol::key_type;
+use crate::protocol::scheme::{Bearer, Scheme, Subject};
 use crate::protocol::script::{Call, Value};
 use acquire::Request;
 use acquire::attempt::FirstAcquire;
@@ -249,13 +250,16 @@ impl Core {
     pub(crate) async fn ask_about(
         self: &Arc<Self>,
         lane: Lane,
-        keys: &LockKeys,
+        scheme: &dyn Scheme,
         call: Call,
     ) -> Result<Value> {
         match self.ask(lane, call).await {
             Err(error) if error.code() == Some("WRONGTYPE") => {
-                let kind = self.ask(lane, lock::kind_of(keys)).await.ok();
-                let (code, message) = ("WRONGTYPE".to_owned(), lock::wrong_type(keys, kind));
+                let kind = self.ask(lane, key_type::ask(scheme.name())).await.ok();
+                let (code, message) = (
+                    "WRONGTYPE".to_owned(),
+                    key_type::wrong_type(scheme.subject(), kind),
+                );
                 Err(Failure::Refused { code, message }.into())
             }
             reply => reply,
@@ -263,9 +267,9 @@ impl Core {
     }
 
     /// The field under which that owner holds the name here.
-    pub(crate) fn owner_id(&self, name: &str, owner: &Owner) -> Option<OwnerId> {
+    pub(crate) fn owner_id(&self, subject: &Subject, owner: &Owner) -> Option<OwnerId> {
         unpoisoned(&self.desk)
-            .live_tenure(name, owner)
+            .live_tenure(subject, owner)
             .map(|tenure| tenure.id.clone())
     }
 
@@ -329,12 +333,13 @@ impl Core {
         };
         Arc::new(Tenure {
             core: self.clone(),
-            keys: request.keys.clone(),
+            scheme: request.scheme.clone(),
             bearer,
             id,
             owner: request.owner.clone(),
             server_until: AtomicU64::new(0),
             first: FirstAcquire::default(),
+            fence: OnceLock::new(),
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
@@ -350,13 +355,15 @@ impl Core {
 #[derive(Debug)]
 pub(crate) struct Tenure {
     pub(crate) core: Arc<Core>,
-    pub(crate) keys: Arc<LockKeys>,
+    pub(crate) scheme: Arc<dyn Scheme>,
     pub(crate) bearer: Bearer,
     pub(crate) id: OwnerId,
     pub(crate) owner: Owner,
     /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
     server_until: AtomicU64,
     pub(crate) first: FirstAcquire,
+    /// The number that grows from grant to grant, where the kind has one.
+    pub(crate) fence: OnceLock<u64>,
     state: Mutex<TenureState>,
 }
 
@@ -443,7 +450,7 @@ impl Tenure {
     pub(crate) fn open_gate(&self) {
         let mut desk = unpoisoned(&self.core.desk);
         if std::mem::take(&mut unpoisoned(&self.state).gate_closed) {
-            desk.change(&self.keys.lock, |seat| seat.release_ended(&self.core, None));
+            self.lift_barrier(&mut desk, None);
         }
     }
 

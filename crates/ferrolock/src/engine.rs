@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
 
-use crate::protocol::lock::BadReply;
+use crate::protocol::scheme::BadReply;
 use crate::protocol::script::Call;
 
 /// What calls are told after the end of the client.

@@ -19,7 +19,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::kind::{Kind, Lockable, Named, Plain};
 use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::lock;
+use crate::protocol::scheme::read_standing;
 
 /// What a hold is, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<K: Kind> Guard<K> {
 
     /// The lock's name, with the client's key prefix.
     pub fn name(&self) -> &str {
-        &self.tenure.keys.lock
+        self.tenure.scheme.name()
     }
 
     /// What the hold is now, by the clock; no I/O.
@@ -221,7 +221,7 @@ impl<K: Kind> Guard<K> {
     }
 
     fn lost_error(&self, reason: LostReason) -> Error {
-        Error::lost(reason).of(&self.tenure.keys.lock)
+        Error::lost(reason).of(self.tenure.scheme.name())
     }
 }
 
@@ -268,7 +268,7 @@ impl<K: Lockable> Guard<K> {
     ) -> impl Future<Output = Result<()>> + Send + use<K> {
         async move {
             check_time("a delay", delay, || "use unlock".to_owned())
-                .map_err(|error| error.of(&self.tenure.keys.lock))?;
+                .map_err(|error| error.of(self.tenure.scheme.name()))?;
             self.ensure_held()?;
             let lingers = match &self.hold {
                 Some(hold) => self.tenure.lingers(hold).await?,
@@ -293,7 +293,7 @@ impl<K: Lockable> Guard<K> {
         async move {
             held?;
             let core = alive.core.clone();
-            let lost = || Error::lost(LostReason::Removed).of(&tenure.keys.lock);
+            let lost = || Error::lost(LostReason::Removed).of(tenure.scheme.name());
             let request = Request::again(&tenure, terms.ok_or_else(lost)?);
             let hold = acquire(&core, request, None).await?.ok_or_else(lost)?;
             Ok(Guard::new(hold, alive))
@@ -324,7 +324,7 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
         return Err(Error::lost(LostReason::Removed));
     };
     let (tenure, core) = (&hold.tenure, &hold.tenure.core);
-    let name = &tenure.keys.lock;
+    let name = tenure.scheme.name();
     let terms = match lease {
         Some(lease) => {
             let margin = core.settings.margin_of(lease);
@@ -339,9 +339,9 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     let sent = core.now();
     let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
     tenure.asks_for(sent, lease);
-    let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
-    let reply = core.ask_about(Lane::Commands, &tenure.keys, call).await;
-    let standing = lock::read_standing(reply.map_err(|error| error.of(name))?)
+    let call = tenure.scheme.renew(&tenure.bearer, lease);
+    let reply = core.ask_about(Lane::Commands, &*tenure.scheme, call).await;
+    let standing = read_standing(reply.map_err(|error| error.of(name))?)
         .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
     if let Some(reason) = standing.lost() {
         tenure.not_ours(reason);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::owner::OwnerId;
-use crate::protocol::lock::{Rest, Seen};
+use crate::protocol::scheme::{Rest, Seen};
 
 /// How long a lock stays taken if nothing happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

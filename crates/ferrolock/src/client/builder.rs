@@ -16,7 +16,7 @@ use crate::engine::redis::{Config, ConnectError, RedisEngine};
 use crate::error::{Error, Result};
 use crate::options::Settings;
 #[cfg(feature = "redis")]
-use crate::protocol::lock;
+use crate::protocol::scripts;
 
 /// Settings of a client, before it connects.
 ///
@@ -321,7 +321,7 @@ impl ClientBuilder {
             config.set_tls(tls.clone()).map_err(Error::invalid)?;
         }
         let engine = RedisEngine::new(config);
-        engine.load(&lock::SCRIPTS);
+        engine.load(&scripts());
         self.runtime
             .iter()
             .for_each(|runtime| engine.start(runtime.clone()));

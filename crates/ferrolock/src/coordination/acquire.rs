@@ -49,12 +49,12 @@ use crate::engine::{Failure, Tick};
 use crate::error::{Cause, Error, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
-use crate::protocol::lock::{LockKeys, Rest};
+use crate::protocol::scheme::{Rest, Scheme};
 
 /// One call that wants a hold.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) keys: Arc<LockKeys>,
+    pub(crate) scheme: Arc<dyn Scheme>,
     pub(crate) owner: Owner,
     pub(crate) terms: Terms,
     /// Details for people, if any are kept.
@@ -98,7 +98,7 @@ impl Patience {
 
 impl Request {
     pub(crate) fn new(
-        keys: Arc<LockKeys>,
+        scheme: Arc<dyn Scheme>,
         owner: Owner,
         terms: Terms,
         who: Option<Arc<str>>,
@@ -107,7 +107,7 @@ impl Request {
         begun: Tick,
     ) -> Arc<Self> {
         Arc::new(Self {
-            keys,
+            scheme,
             owner,
             terms,
             who,
@@ -126,7 +126,7 @@ impl Request {
     /// One more hold of a running tenure, and of no other.
     pub(crate) fn again(tenure: &Arc<Tenure>, terms: Terms) -> Arc<Self> {
         Arc::new(Self {
-            keys: tenure.keys.clone(),
+            scheme: tenure.scheme.clone(),
             owner: tenure.owner.clone(),
             terms,
             who: tenure.bearer.who.clone(),
@@ -164,7 +164,7 @@ impl Request {
         if now < limit {
             return Ok(());
         }
-        Err(Error::from(failure).of(&self.keys.lock))
+        Err(Error::from(failure).of(self.scheme.name()))
     }
 
     /// A grant came too late, and was given back: its caller waits on, if it has time.
@@ -176,7 +176,8 @@ impl Request {
     }
 
     pub(crate) fn fail(&self, error: Error) {
-        self.slot.answer(Answer::Failed(error.of(&self.keys.lock)));
+        self.slot
+            .answer(Answer::Failed(error.of(self.scheme.name())));
     }
 
     /// Its owner is not inside any more: it waits like anybody, unless only a re-entry would do.
@@ -211,7 +212,7 @@ pub(crate) async fn acquire(
         .as_ref()
         .is_some_and(CancellationToken::is_cancelled)
     {
-        return Err(Error::new(Cause::Cancelled).of(&request.keys.lock));
+        return Err(Error::new(Cause::Cancelled).of(request.scheme.name()));
     }
     let mut caller = Caller {
         core,
@@ -230,7 +231,7 @@ pub(crate) async fn acquire(
         let mut waits = std::pin::pin!(wait_for_releases(core, &request));
         let waited = poll_fn(|cx| match cancelled.as_mut().poll(cx) {
             Poll::Ready(()) => {
-                Poll::Ready(Err(Error::new(Cause::Cancelled).of(&request.keys.lock)))
+                Poll::Ready(Err(Error::new(Cause::Cancelled).of(request.scheme.name())))
             }
             Poll::Pending => waits.as_mut().poll(cx),
         });
@@ -264,7 +265,7 @@ pub(crate) async fn acquire(
             Some(Found::Answered(Answer::Busy)) => return Ok(None),
             Some(Found::Answered(Answer::Failed(error))) => return Err(error),
             Some(Found::Withdrawn) => enter(core, &request, Place::Front)?,
-            None => return Err(Error::new(Cause::Cancelled).of(&request.keys.lock)),
+            None => return Err(Error::new(Cause::Cancelled).of(request.scheme.name())),
         }
     }
 }
@@ -316,7 +317,7 @@ impl Drop for Caller<'_> {
             hold.give_back();
         }
         let mut desk = unpoisoned(&self.core.desk);
-        if let Some(seat) = desk.seat_if_any(&self.request.keys.lock)
+        if let Some(seat) = desk.seat_if_any(self.request.scheme.subject())
             && let Some(driver) = &mut seat.driver
             && !driver
                 .take(|other| Arc::ptr_eq(other, self.request))
@@ -332,7 +333,7 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     let runtime = core.runtime()?;
     if let Some(tenure) = &request.into {
         core.check_open()
-            .map_err(|error| error.of(&request.keys.lock))?;
+            .map_err(|error| error.of(request.scheme.name()))?;
         runtime.spawn(reenter(tenure.clone(), request.clone()));
         return Ok(());
     }
@@ -353,7 +354,7 @@ fn queue(
     let mut desk = unpoisoned(&core.desk);
     // Those who are on the desk when the client is shut down are turned away then; whoever comes later, here.
     core.check_open()
-        .map_err(|error| error.of(&request.keys.lock))?;
+        .map_err(|error| error.of(request.scheme.name()))?;
     if begun.is_some() && !request.slot.is_waiting() {
         // Its caller has gone while the attempt changed hands: nobody would take it out of the line again.
         drop(desk);
@@ -365,13 +366,13 @@ fn queue(
     if begun.is_none() && place == Place::Front {
         request.begins_at(core.now());
     }
-    if let Some(tenure) = desk.live_tenure(&request.keys.lock, &request.owner) {
+    if let Some(tenure) = desk.live_tenure(request.scheme.subject(), &request.owner) {
         drop(desk);
         if let Some(begun) = begun {
             runtime.spawn(first::give_back(begun.attempt));
         }
         if request.reentry == Reentry::IsAnError {
-            return Err(Error::new(Cause::WouldDeadlock).of(&request.keys.lock));
+            return Err(Error::new(Cause::WouldDeadlock).of(request.scheme.name()));
         }
         runtime.spawn(reenter(tenure, request.clone()));
         return Ok(());
@@ -382,11 +383,17 @@ fn queue(
         runtime.spawn(attempt_once(core.clone(), stranded, begun));
         return Ok(());
     }
-    let line = join_line(core, desk.seat(&request.keys.lock), request, place, begun);
+    let line = join_line(
+        core,
+        desk.seat(request.scheme.subject()),
+        request,
+        place,
+        begun,
+    );
     drop(desk);
     if line.waits_for_itself && !core.told.waits_for_itself.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            lock = %request.keys.lock,
+            lock = %request.scheme.name(),
             "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
         );
     }
@@ -395,7 +402,7 @@ fn queue(
     }
     if !line.driven {
         let attempt = line.goes_on.map(|(id, begun)| (id, begun.attempt));
-        runtime.spawn(drive(core.clone(), request.keys.lock.clone(), attempt));
+        runtime.spawn(drive(core.clone(), request.scheme.clone(), attempt));
     }
     Ok(())
 }
@@ -423,7 +430,11 @@ fn join_line(
     let waits_for_itself = tokio::task::try_id().is_some_and(|task| seat.is_held_in(task));
     let (releases, walked_in) = (seat.releases(), seat.first.take());
     let driver = seat.driver.get_or_insert_with(|| {
-        let mut driver = Driver::new(core.settings.unreachable_after, core.random.seed());
+        let mut driver = Driver::new(
+            request.scheme.waiting(),
+            core.settings.unreachable_after,
+            core.random.seed(),
+        );
         (0..releases).for_each(|_| driver.release_begins(now));
         Box::new(driver)
     });
@@ -470,7 +481,7 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     let core = &tenure.core;
     let mut desk = unpoisoned(&core.desk);
     let Some(driver) = desk
-        .seat_if_any(&tenure.keys.lock)
+        .seat_if_any(tenure.scheme.subject())
         .and_then(|seat| seat.driver.as_mut())
     else {
         return;

@@ -13,11 +13,12 @@ use super::tenure::Few;
 use super::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
 use crate::owner::Owner;
+use crate::protocol::scheme::Subject;
 
 /// All names that somebody here holds or waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
-    seats: HashMap<Arc<str>, Seat>,
+    seats: HashMap<Subject, Seat>,
 }
 
 /// One name.
@@ -129,27 +130,27 @@ impl Seat {
 }
 
 impl Desk {
-    pub(crate) fn seat(&mut self, name: &Arc<str>) -> &mut Seat {
-        self.seats.entry(name.clone()).or_insert_with(Seat::new)
+    pub(crate) fn seat(&mut self, subject: &Subject) -> &mut Seat {
+        self.seats.entry(subject.clone()).or_insert_with(Seat::new)
     }
 
-    pub(crate) fn seat_if_any(&mut self, name: &str) -> Option<&mut Seat> {
-        self.seats.get_mut(name)
+    pub(crate) fn seat_if_any(&mut self, subject: &Subject) -> Option<&mut Seat> {
+        self.seats.get_mut(subject)
     }
 
-    pub(crate) fn live_tenure(&self, name: &str, owner: &Owner) -> Option<Arc<Tenure>> {
-        self.seats.get(name)?.live_tenure(owner)
+    pub(crate) fn live_tenure(&self, subject: &Subject, owner: &Owner) -> Option<Arc<Tenure>> {
+        self.seats.get(subject)?.live_tenure(owner)
     }
 
     /// Whether anybody here holds that name, waits or asks for it.
-    pub(crate) fn is_known(&self, name: &str) -> bool {
-        self.seats.contains_key(name)
+    pub(crate) fn is_known(&self, subject: &Subject) -> bool {
+        self.seats.contains_key(subject)
     }
 
     /// The caller makes the first attempt itself, with that tenure. False: somebody here holds the name, waits or asks
     /// for it.
     pub(crate) fn walks_in(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
-        let Entry::Vacant(place) = self.seats.entry(request.keys.lock.clone()) else {
+        let Entry::Vacant(place) = self.seats.entry(request.scheme.subject().clone()) else {
             return false;
         };
         let seat = place.insert(Seat::new());
@@ -162,19 +163,21 @@ impl Desk {
 
     /// It does not any more.
     pub(crate) fn walked_out(&mut self, request: &Arc<Request>) {
-        self.change(&request.keys.lock, |seat| {
+        self.change(request.scheme.subject(), |seat| {
             seat.first.take_if(|first| Arc::ptr_eq(first, request));
         });
     }
 
     /// An attempt is on its way.
     pub(crate) fn attempt_begins(&mut self, tenure: &Arc<Tenure>) {
-        self.seat(&tenure.keys.lock).attempting.push(tenure.clone());
+        self.seat(tenure.scheme.subject())
+            .attempting
+            .push(tenure.clone());
     }
 
     /// It was answered, or is given up.
     pub(crate) fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
-        self.change(&tenure.keys.lock, |seat| seat.attempt_ended(tenure));
+        self.change(tenure.scheme.subject(), |seat| seat.attempt_ended(tenure));
     }
 
     /// Every acquire that is not answered yet, handed over to the keeper.
@@ -188,7 +191,7 @@ impl Desk {
 
     /// A grant came. True: somebody here waits for the name.
     pub(crate) fn moved_in(&mut self, tenure: &Arc<Tenure>) -> bool {
-        let seat = self.seat(&tenure.keys.lock);
+        let seat = self.seat(tenure.scheme.subject());
         seat.tenures.push(tenure.clone());
         seat.first.take_if(|first| first.owner == tenure.owner);
         seat.attempt_ended(tenure);
@@ -196,18 +199,18 @@ impl Desk {
     }
 
     /// Changes what is known of a name, if anything is, and forgets it if nobody holds or wants it any more.
-    pub(crate) fn change(&mut self, name: &str, f: impl FnOnce(&mut Seat)) {
-        if let Some(seat) = self.seats.get_mut(name) {
+    pub(crate) fn change(&mut self, subject: &Subject, f: impl FnOnce(&mut Seat)) {
+        if let Some(seat) = self.seats.get_mut(subject) {
             f(seat);
             if seat.is_empty() {
-                self.seats.remove(name);
+                self.seats.remove(subject);
             }
         }
     }
 
     /// A release of ours is on its way: attempts wait for its answer.
-    pub(crate) fn release_begins(&mut self, name: &Arc<str>, now: Tick) {
-        let seat = self.seat(name);
+    pub(crate) fn release_begins(&mut self, subject: &Subject, now: Tick) {
+        let seat = self.seat(subject);
         seat.releases += 1;
         if let Some(driver) = &mut seat.driver {
             driver.release_begins(now);

@@ -17,13 +17,13 @@ use super::scenes::{insider, insider_with, ms};
 use crate::Owner;
 use crate::engine::lying::{Lie, Match, Reach, Silence};
 use crate::options::{LockOptions, Reentry, Settings};
-use crate::protocol::lock::LockKeys;
+use crate::protocol::lock::PlainLock;
 
 const RELEASE: &str = "lock/release";
 
 fn request(core: &Core, name: &str) -> Arc<Request> {
     Request::new(
-        Arc::new(LockKeys::new(name.into())),
+        Arc::new(PlainLock::new(name.into())),
         Owner::new(),
         core.settings.terms(&LockOptions::default()).unwrap(),
         None,

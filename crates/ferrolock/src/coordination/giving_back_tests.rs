@@ -8,6 +8,8 @@ use super::unpoisoned;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
+use crate::protocol::lock::PlainLock;
+use crate::protocol::scheme::Scheme;
 use crate::{Client, ErrorKind, Owner, Remaining, Unlocked};
 
 const RELEASE: &str = "lock/release";
@@ -191,7 +193,8 @@ async fn an_owner_who_is_just_leaving_is_still_inside() {
     let (client, owner) = (Client::memory(), Owner::new());
     let lock = client.lock("x").owned_by(&owner);
     let guard = lock.lock().await.unwrap();
-    let tenure = unpoisoned(&client.core().desk).live_tenure("x", &owner);
+    let subject = PlainLock::new("x".into()).subject().clone();
+    let tenure = unpoisoned(&client.core().desk).live_tenure(&subject, &owner);
     let hold = unpoisoned(&tenure.unwrap().state).members[0].clone();
 
     hold.release(client.core().now());

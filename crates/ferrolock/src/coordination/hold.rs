@@ -269,7 +269,7 @@ impl Hold {
             return false;
         }
         crate::figures::lost(reason);
-        tracing::warn!(lock = %self.tenure.keys.lock, owner = %self.tenure.id, %reason, "lock lost");
+        tracing::warn!(lock = %self.tenure.scheme.name(), owner = %self.tenure.id, %reason, "lock lost");
         self.end();
         true
     }

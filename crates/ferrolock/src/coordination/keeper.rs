@@ -396,7 +396,7 @@ pub(crate) fn offer_time(terms: &Terms) -> Duration {
 /// Nobody came for it in time.
 fn offer_over(watched: &Watched) {
     if let Some(hold) = watched.withdraw() {
-        let name = hold.tenure.keys.lock.clone();
+        let name = hold.tenure.scheme.name().clone();
         hold.give_back();
         figures::offer_withdrawn();
         tracing::debug!(lock = %name, "offer withdrawn: its future was not polled");

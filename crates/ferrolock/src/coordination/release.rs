@@ -16,7 +16,7 @@ use super::{Tenure, TenureState, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
-use crate::protocol::lock::{self, Release, Standing};
+use crate::protocol::scheme::{Release, Standing, read_release, read_standing};
 use crate::protocol::script::{Call, Value};
 
 /// An unlock waits this long for a renewal of its hold that is under way. A later one does no harm: its field is dead.
@@ -37,7 +37,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let tenure = &hold.tenure;
     let core = &tenure.core;
     core.check_process()
-        .map_err(|error| error.of(&tenure.keys.lock))?;
+        .map_err(|error| error.of(tenure.scheme.name()))?;
     let now = core.now();
     let was = hold.release(now);
     let keeper = core.keeper();
@@ -45,12 +45,12 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     if let Err(reason) = tenure.leave(&hold, Some(hold.clone()), now) {
         keeper.cancel(alarm);
         let reason = was.lost().unwrap_or(reason);
-        return Err(Error::lost(reason).of(&tenure.keys.lock));
+        return Err(Error::lost(reason).of(tenure.scheme.name()));
     }
     let answer = hear(&hold, renewing, alarm).await;
     match was.lost() {
-        Some(reason) => Err(Error::lost(reason).of(&tenure.keys.lock)),
-        None => answer.map_err(|error| error.of(&tenure.keys.lock)),
+        Some(reason) => Err(Error::lost(reason).of(tenure.scheme.name())),
+        None => answer.map_err(|error| error.of(tenure.scheme.name())),
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Driven {
             ended: false,
         };
         let reply = match tenure.core.engine.call(lane, call).await {
-            Err(failure) => Err(explain(&tenure.core, &tenure.keys, failure).await),
+            Err(failure) => Err(explain(&tenure.core, &*tenure.scheme, failure).await),
             reply => reply,
         };
         if running.end(reply) == Driven::Again {
@@ -228,7 +228,7 @@ impl Tenure {
                 let cap = terms.max_hold.map(|limit| now.after(limit));
                 let lease = terms.lease_at(now, cap);
                 self.asks_for(now, lease);
-                lock::reenter(&self.keys, &self.bearer, lease, count)
+                self.scheme.reenter(&self.bearer, lease, count)
             }
             Op::Release { left } => {
                 let need = state
@@ -238,7 +238,7 @@ impl Tenure {
                     .max()
                     .unwrap_or_default();
                 self.asks_for(now, need);
-                lock::release(&self.keys, &self.bearer, left, need)
+                self.scheme.release(&self.bearer, left, need)
             }
         };
         let sent = now;
@@ -296,15 +296,11 @@ impl Tenure {
         let last = answered.command.op == Op::Release { left: 0 } && gate == Gate::Opens;
         // Once it is over, no other release follows, whatever this one was.
         let opens = (last || over) && std::mem::take(&mut state.gate_closed);
-        if opens || over {
-            desk.change(&self.keys.lock, |seat| {
-                if opens {
-                    seat.release_ended(&self.core, answered.heard);
-                }
-                if over {
-                    seat.moved_out(self);
-                }
-            });
+        if over {
+            desk.change(self.scheme.subject(), |seat| seat.moved_out(self));
+        }
+        if opens {
+            self.lift_barrier(&mut desk, answered.heard);
         }
         let refused = answered
             .error
@@ -326,7 +322,17 @@ impl Tenure {
     fn close_gate(&self, desk: &mut Desk, state: &mut TenureState, now: Tick) {
         if state.count.phase() == Phase::Closed && !state.gate_closed {
             state.gate_closed = true;
-            desk.release_begins(&self.keys.lock, now);
+            for subject in &self.scheme.barred() {
+                desk.release_begins(subject, now);
+            }
+        }
+    }
+
+    /// Attempts of this client wait no longer; `heard`: the release was announced to so many.
+    pub(super) fn lift_barrier(&self, desk: &mut Desk, heard: Option<u64>) {
+        for subject in &self.scheme.barred() {
+            let heard = heard.filter(|_| subject == self.scheme.subject());
+            desk.change(subject, |seat| seat.release_ended(&self.core, heard));
         }
     }
 
@@ -401,7 +407,7 @@ impl Tenure {
     fn move_out_if_over(self: &Arc<Self>) {
         let over = unpoisoned(&self.state).is_over();
         if over {
-            unpoisoned(&self.core.desk).change(&self.keys.lock, |seat| seat.moved_out(self));
+            unpoisoned(&self.core.desk).change(self.scheme.subject(), |seat| seat.moved_out(self));
             self.core.tell_who_shuts_down();
         }
     }
@@ -429,8 +435,8 @@ fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answere
         }
     };
     let standing = match command.op {
-        Op::Reenter { .. } => lock::read_standing(reply),
-        Op::Release { left } => lock::read_release(reply, left).map(|release| match release {
+        Op::Reenter { .. } => read_standing(reply),
+        Op::Release { left } => read_release(reply, left).map(|release| match release {
             Release::Free { heard } => {
                 answered.heard = Some(heard);
                 Standing::Ours

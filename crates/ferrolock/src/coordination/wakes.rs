@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Core, unpoisoned};
 use crate::engine::{Ear, Signal};
+use crate::protocol::scheme::Scheme;
 
 /// A name for which more ears than this share a gap's second.
 const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
@@ -14,15 +15,15 @@ const SPREAD_MAX: Duration = Duration::from_secs(1);
 /// Hears the channel of one name.
 pub(crate) struct NameEar {
     core: Weak<Core>,
-    name: Arc<str>,
+    scheme: Arc<dyn Scheme>,
 }
 
 impl NameEar {
-    pub(crate) fn new(core: &Arc<Core>, name: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<Core>, scheme: Arc<dyn Scheme>) -> Arc<Self> {
         core.listening.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             core: Arc::downgrade(core),
-            name,
+            scheme,
         })
     }
 }
@@ -42,14 +43,16 @@ impl Ear for NameEar {
         };
         let (now, round_trip) = (core.now(), core.engine.round_trip());
         let mut desk = unpoisoned(&core.desk);
-        let Some(seat) = desk.seat_if_any(&self.name) else {
+        let Some(seat) = desk.seat_if_any(self.scheme.subject()) else {
             return;
         };
         let Some(driver) = &mut seat.driver else {
             return;
         };
         match signal {
-            Signal::Message(_) => driver.message(now, round_trip),
+            Signal::Message(payload) => {
+                driver.message(now, self.scheme.hears(&payload), round_trip)
+            }
             Signal::Gap => {
                 // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
                 let names = core.listening.load(Ordering::Relaxed);

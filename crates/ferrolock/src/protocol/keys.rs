@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// `P:{N}`, or `P:N` when the name brings its own hash tag.
-fn prefixed(prefix: &str, name: &str) -> Arc<str> {
+pub(super) fn prefixed(prefix: &str, name: &str) -> Arc<str> {
     if name.contains('{') {
         format!("{prefix}:{name}").into()
     } else {

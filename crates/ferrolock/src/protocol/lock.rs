@@ -6,19 +6,22 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::keys;
+use super::scheme::{
+    Ask, Attempt, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
+    Subject, Waiting,
+};
 use super::script::{Arg, Call, Form, Script, Value, script};
 
-static ACQUIRE: Script = script!("lock/acquire");
-static REENTER: Script = script!("lock/reenter");
-static RELEASE: Script = script!("lock/release");
-static RENEW: Script = script!("lock/renew");
-static LINGER: Script = script!("lock/linger");
-static FORCE_UNLOCK: Script = script!("lock/force_unlock");
-static INSPECT: Script = script!("lock/inspect");
-static KIND_OF: Script = script!("lock/kind_of");
+static ACQUIRE: Script = script!("lock/acquire", Acquire);
+static REENTER: Script = script!("lock/reenter", Reenter);
+static RELEASE: Script = script!("lock/release", Release);
+static RENEW: Script = script!("lock/renew", Renew);
+static LINGER: Script = script!("lock/linger", Delay);
+static FORCE_UNLOCK: Script = script!("lock/force_unlock", Ask);
+static INSPECT: Script = script!("lock/inspect", Ask);
 
 /// Every script of this file: a connection makes them known to its server.
-pub(crate) static SCRIPTS: [&Script; 8] = [
+pub(crate) static SCRIPTS: [&Script; 7] = [
     &ACQUIRE,
     &REENTER,
     &RELEASE,
@@ -26,8 +29,84 @@ pub(crate) static SCRIPTS: [&Script; 8] = [
     &LINGER,
     &FORCE_UNLOCK,
     &INSPECT,
-    &KIND_OF,
 ];
+
+/// The scheme of the plain lock on one name.
+#[derive(Debug)]
+pub(crate) struct PlainLock {
+    subject: Subject,
+    waiting: Waiting,
+    keys: LockKeys,
+}
+
+/// The first safety poll after an event, and the longest pause between two: a message may never come.
+const PACE: Pace = Pace {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(10),
+};
+
+impl PlainLock {
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        let keys = LockKeys::new(name.clone());
+        let line = Line::Lock;
+        Self {
+            subject: Subject { name, line },
+            waiting: Waiting {
+                channel: Some(keys.channel.clone()),
+                pace: PACE,
+                has_places: false,
+                is_courteous: true,
+            },
+            keys,
+        }
+    }
+}
+
+impl Scheme for PlainLock {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        acquire(&self.keys, ask.bearer, ask.lease)
+    }
+
+    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply> {
+        read_acquire(reply)
+    }
+
+    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call {
+        reenter(&self.keys, bearer, lease, count)
+    }
+
+    fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call {
+        release(&self.keys, bearer, left, need)
+    }
+
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call {
+        renew(&self.keys, bearer, lease)
+    }
+
+    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
+        linger(&self.keys, bearer, stay)
+    }
+
+    fn inspect(&self) -> Call {
+        inspect(&self.keys)
+    }
+
+    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply> {
+        read_inspect(reply)
+    }
+
+    fn force_unlock(&self) -> Call {
+        force_unlock(&self.keys)
+    }
+}
 
 /// The keys of one name.
 #[derive(Clone, Debug)]
@@ -46,70 +125,6 @@ impl LockKeys {
         }
     }
 }
-
-/// A tenure as scripts see it: its field, and whether it keeps details for people.
-#[derive(Clone, Debug)]
-pub(crate) struct Bearer {
-    pub(crate) field: Arc<str>,
-    /// `pid`, host and label, a line each; `None`: nothing is written.
-    pub(crate) who: Option<Arc<str>>,
-}
-
-/// The reply to an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
-    Granted,
-    Busy(Rest),
-}
-
-/// What a holder's lease still has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    Left(Duration),
-    NoExpiry,
-}
-
-/// The reply to a question about a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Ours,
-    /// Nothing is there.
-    Gone,
-    /// Another field is there.
-    Taken,
-}
-
-/// The reply to a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Release {
-    /// The name is free, and so many heard of it.
-    Free { heard: u64 },
-    /// Other holds of the tenure go on.
-    Left,
-    /// It was not ours: gone, or taken.
-    Not(Standing),
-}
-
-/// A holder as the server shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) field: String,
-    pub(crate) count: u32,
-    pub(crate) details: Option<Details>,
-}
-
-/// What a holder of ours wrote about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Details {
-    pub(crate) held_for: Duration,
-    pub(crate) pid: Option<u32>,
-    pub(crate) host: Option<String>,
-    pub(crate) label: Option<String>,
-}
-
-/// A reply that is none of those a script gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadReply(pub(crate) &'static str, pub(crate) Value);
 
 /// By hash alone: what runs after the server was found not to know it may run when its caller has gone.
 pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
@@ -179,61 +194,6 @@ pub(crate) fn inspect(keys: &LockKeys) -> Call {
     }
 }
 
-pub(crate) fn kind_of(keys: &LockKeys) -> Call {
-    Call {
-        script: &KIND_OF,
-        keys: smallvec![keys.lock.clone()],
-        args: SmallVec::new(),
-        form: Form::default(),
-    }
-}
-
-/// The lock that a call is about, if it is one of this file.
-pub(crate) fn name_of(call: &Call) -> Option<&Arc<str>> {
-    let ours = call.script.name.starts_with("lock/");
-    call.keys.first().filter(|_| ours)
-}
-
-/// Whether a call takes a lock that its owner did not have.
-pub(crate) fn is_acquire(call: &Call) -> bool {
-    std::ptr::eq(call.script, &ACQUIRE)
-}
-
-/// The client in a field.
-pub(crate) fn client_of(field: &str) -> Option<&str> {
-    let (client, number) = field.rsplit_once(':')?;
-    number.parse::<u64>().ok().map(|_| client)
-}
-
-/// Gives back whatever that field holds, for a holder whose process has ended.
-pub(crate) fn release_of_dead(keys: &LockKeys, field: Arc<str>) -> Call {
-    // There may be details, of which only the key is needed.
-    let who = Some(Arc::from(""));
-    release(keys, &Bearer { field, who }, 0, Duration::ZERO)
-}
-
-/// The field and the time in ms for which a call leaves the name taken, also when its process ends.
-pub(crate) fn stays(call: &Call) -> Option<(&Arc<str>, i64)> {
-    match call.args.as_slice() {
-        [Arg::Text(field), Arg::Int(stay)] if std::ptr::eq(call.script, &LINGER) => {
-            Some((field, *stay))
-        }
-        _ => None,
-    }
-}
-
-/// What to say of a key that is no lock, from the reply of [`kind_of`].
-pub(crate) fn wrong_type(keys: &LockKeys, kind: Option<Value>) -> String {
-    let found = match &kind {
-        Some(Value::Bytes(kind)) => text(kind),
-        _ => "value of another type".to_owned(),
-    };
-    format!(
-        "the key {:?} holds a {found}, not a lock: use another name or a key prefix",
-        keys.lock
-    )
-}
-
 /// A call for a tenure; with the details key behind the others if it keeps details.
 fn call(
     script: &'static Script,
@@ -260,41 +220,13 @@ fn millis(duration: Duration) -> Arg {
 
 pub(crate) fn read_acquire(reply: Value) -> Result<Attempt, BadReply> {
     match reply {
-        Value::Nil => Ok(Attempt::Granted),
-        Value::Int(-1) => Ok(Attempt::Busy(Rest::NoExpiry)),
-        Value::Int(ms @ 0..) => Ok(Attempt::Busy(Rest::Left(Duration::from_millis(
-            ms.unsigned_abs(),
-        )))),
+        Value::Nil => Ok(Attempt::Granted(Granted::default())),
+        Value::Int(-1) => Ok(Attempt::Busy(Busy::from(Rest::NoExpiry))),
+        Value::Int(ms @ 0..) => {
+            let rest = Rest::Left(Duration::from_millis(ms.unsigned_abs()));
+            Ok(Attempt::Busy(Busy::from(rest)))
+        }
         other => Err(BadReply("acquire", other)),
-    }
-}
-
-/// For re-entry, renewal and linger.
-pub(crate) fn read_standing(reply: Value) -> Result<Standing, BadReply> {
-    match reply {
-        Value::Int(1) => Ok(Standing::Ours),
-        Value::Int(0) => Ok(Standing::Gone),
-        Value::Int(-1) => Ok(Standing::Taken),
-        other => Err(BadReply("standing", other)),
-    }
-}
-
-pub(crate) fn read_release(reply: Value, left: u32) -> Result<Release, BadReply> {
-    match reply {
-        Value::Int(-1) => Ok(Release::Not(Standing::Gone)),
-        Value::Int(-2) => Ok(Release::Not(Standing::Taken)),
-        Value::Int(heard @ 0..) if left == 0 => Ok(Release::Free {
-            heard: heard.unsigned_abs(),
-        }),
-        Value::Int(0) => Ok(Release::Left),
-        other => Err(BadReply("release", other)),
-    }
-}
-
-pub(crate) fn read_force_unlock(reply: Value) -> Result<bool, BadReply> {
-    match reply {
-        Value::Int(freed @ (0 | 1)) => Ok(freed == 1),
-        other => Err(BadReply("force unlock", other)),
     }
 }
 

@@ -1,6 +1,11 @@
 //! What a call asks for and what a reply means, without a server: scripts are tested where one can run them.
 
 use super::*;
+use crate::protocol::key_type;
+use crate::protocol::scheme::{
+    Release, Standing, client_of, dead_bearer, is_acquire, read_force_unlock, read_release,
+    read_standing, scheme_of, stays,
+};
 
 fn keys() -> LockKeys {
     LockKeys::new("orders".into())
@@ -32,7 +37,6 @@ fn calls() -> Vec<(&'static str, Call)> {
         ("lock/linger", linger(&keys, &bearer, ms(5))),
         ("lock/force_unlock", force_unlock(&keys)),
         ("lock/inspect", inspect(&keys)),
-        ("lock/kind_of", kind_of(&keys)),
     ]
 }
 
@@ -43,14 +47,14 @@ fn every_call_names_its_script_and_its_lock() {
     assert_eq!(calls.len(), SCRIPTS.len());
     for (script, call) in &calls {
         assert_eq!(call.script.name, *script);
-        assert_eq!(name_of(call).map(|name| &**name), Some("orders"));
+        assert_eq!(**scheme_of(call).unwrap().name(), *"orders");
         assert_eq!(is_acquire(call), *script == "lock/acquire", "{script}");
     }
 }
 
 #[test]
 fn a_call_of_another_family_is_about_no_lock() {
-    static FOREIGN: Script = Script::new("semaphore/acquire", "return 1");
+    static FOREIGN: Script = Script::new("somewhere/else", "return 1");
     let (_, call) = calls().swap_remove(0);
 
     let foreign = Call {
@@ -58,7 +62,8 @@ fn a_call_of_another_family_is_about_no_lock() {
         ..call
     };
 
-    assert_eq!(name_of(&foreign), None);
+    assert!(scheme_of(&foreign).is_none());
+    assert!(scheme_of(&key_type::ask(&"orders".into())).is_none());
     assert!(!is_acquire(&foreign));
 }
 
@@ -81,7 +86,9 @@ fn who_keeps_details_names_their_key_and_only_then() {
 
 #[test]
 fn what_a_dead_process_held_is_released_whole_with_its_details() {
-    let call = release_of_dead(&keys(), "client:7".into());
+    let scheme = scheme_of(&inspect(&keys())).unwrap();
+
+    let call = scheme.abandon(&dead_bearer("client:7".into()));
 
     assert_eq!(call.script.name, "lock/release");
     assert_eq!(call.keys.len(), 3);
@@ -123,9 +130,12 @@ fn only_a_hold_that_is_left_to_the_server_stays() {
 
 #[test]
 fn an_attempt_is_granted_or_busy_for_some_time() {
-    let busy = |rest| Ok(Attempt::Busy(rest));
+    let busy = |rest: Rest| Ok(Attempt::Busy(rest.into()));
 
-    assert_eq!(read_acquire(Value::Nil), Ok(Attempt::Granted));
+    assert_eq!(
+        read_acquire(Value::Nil),
+        Ok(Attempt::Granted(Granted::default()))
+    );
     assert_eq!(read_acquire(Value::Int(-1)), busy(Rest::NoExpiry));
     assert_eq!(read_acquire(Value::Int(0)), busy(Rest::Left(ms(0))));
     assert_eq!(read_acquire(Value::Int(250)), busy(Rest::Left(ms(250))));
@@ -275,13 +285,4 @@ fn details_are_read_as_they_were_written() {
     assert_eq!(details.pid, Some(12));
     assert_eq!(details.host.as_deref(), Some("host"));
     assert_eq!(details.label.as_deref(), Some("two\nlines"));
-}
-
-#[test]
-fn a_key_that_is_no_lock_is_named_with_what_it_holds() {
-    let told = wrong_type(&keys(), Some(bytes("string")));
-    let unknown = wrong_type(&keys(), None);
-
-    assert!(told.contains("\"orders\" holds a string, not"), "{told}");
-    assert!(unknown.contains("a value of another type"), "{unknown}");
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 pub(crate) struct Script {
     /// `lock/acquire` for `lock/acquire.lua`.
     pub(crate) name: &'static str,
+    pub(crate) role: Role,
     /// Its text.
     pub(crate) source: &'static str,
     /// The hash of its text, for an engine that calls it by that.
@@ -16,16 +17,45 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) const fn new(name: &'static str, source: &'static str) -> Script {
+    pub(crate) const fn of_role(name: &'static str, role: Role, source: &'static str) -> Script {
         let hash = OnceLock::new();
-        Script { name, source, hash }
+        Script {
+            name,
+            role,
+            source,
+            hash,
+        }
+    }
+
+    /// One of no kind of lock.
+    #[cfg(test)]
+    pub(crate) const fn new(name: &'static str, source: &'static str) -> Script {
+        Script::of_role(name, Role::Ask, source)
     }
 }
 
-/// Makes a [`Script`] of the file with that name under `protocol/`.
+/// What a script does, whatever kind of lock it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Takes a lock that its owner did not have.
+    Acquire,
+    Reenter,
+    Release,
+    Renew,
+    /// Leaves the name taken for a while after its last hold: field and time are its arguments.
+    Delay,
+    /// Asks, or does what no holder does.
+    Ask,
+}
+
+/// Makes a [`Script`] of the file with that name under `protocol/`, with that [`Role`].
 macro_rules! script {
-    ($name:literal) => {
-        $crate::protocol::script::Script::new($name, include_str!(concat!($name, ".lua")))
+    ($name:literal, $role:ident) => {
+        $crate::protocol::script::Script::of_role(
+            $name,
+            $crate::protocol::script::Role::$role,
+            include_str!(concat!($name, ".lua")),
+        )
     };
 }
 pub(crate) use script;

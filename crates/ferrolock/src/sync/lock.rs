@@ -19,7 +19,8 @@ use crate::kind::{Lockable, Named, Plain};
 use crate::name::LockName;
 use crate::options::{Lease, LockOptions, Reentry, check_wait};
 use crate::owner::Owner;
-use crate::protocol::lock::{self, LockKeys, Rest, Seen};
+use crate::protocol::lock::{PlainLock, write_details};
+use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 use crate::protocol::script::{Call, Value};
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
@@ -43,24 +44,29 @@ use crate::protocol::script::{Call, Value};
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `run` is called"]
 pub struct Lock<K: Lockable = Plain> {
     alive: Arc<Alive>,
-    keys: Result<Arc<LockKeys>>,
+    scheme: Result<Arc<dyn Scheme>>,
     options: LockOptions,
     used: AtomicBool,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Lockable> Lock<K> {
-    pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
+    /// A handle to that name, by the scheme of its kind.
+    pub(crate) fn of_scheme(
+        alive: Arc<Alive>,
+        name: &str,
+        scheme: impl FnOnce(Arc<str>) -> Arc<dyn Scheme>,
+    ) -> Self {
         let prefix = &alive.core.settings.key_prefix;
         let name = if prefix.is_empty() {
             LockName::new(name)
         } else {
             LockName::new(format!("{prefix}{name}"))
         };
-        let keys = name.map(|name| Arc::new(LockKeys::new(name.as_arc().clone())));
+        let scheme = name.map(|name| scheme(name.as_arc().clone()));
         Self {
             alive,
-            keys,
+            scheme,
             options: LockOptions::default(),
             used: AtomicBool::new(false),
             kind: PhantomData,
@@ -199,13 +205,13 @@ impl<K: Lockable> Lock<K> {
 
     async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
         let core = &self.alive.core;
-        let keys = self.keys.clone()?;
+        let scheme = self.scheme.clone()?;
         let terms = core
             .settings
             .terms(&self.options)
-            .map_err(|error| error.of(&keys.lock))?;
+            .map_err(|error| error.of(scheme.name()))?;
         if let Some(wait) = patience.wait() {
-            check_wait("a wait", wait).map_err(|error| error.of(&keys.lock))?;
+            check_wait("a wait", wait).map_err(|error| error.of(scheme.name()))?;
         }
         let owner = self
             .options
@@ -215,7 +221,7 @@ impl<K: Lockable> Lock<K> {
             .unwrap_or_else(Owner::new);
         let who = self.who();
         let request = Request::new(
-            keys,
+            scheme,
             owner,
             terms,
             who,
@@ -235,16 +241,16 @@ impl<K: Lockable> Lock<K> {
             .label
             .as_ref()
             .or(core.settings.name.as_ref())?;
-        Some(lock::write_details(std::process::id(), &core.host, label))
+        Some(write_details(std::process::id(), &core.host, label))
     }
 }
 
 impl<K: Named> Lock<K> {
     /// The name, with the client's key prefix; empty if it is no name.
     pub fn name(&self) -> &str {
-        self.keys
+        self.scheme
             .as_ref()
-            .map(|keys| &*keys.lock)
+            .map(|scheme| &**scheme.name())
             .unwrap_or_default()
     }
 
@@ -270,10 +276,10 @@ impl<K: Named> Lock<K> {
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
         let id = self
-            .keys
+            .scheme
             .as_ref()
             .ok()
-            .and_then(|keys| self.alive.core.owner_id(&keys.lock, owner));
+            .and_then(|scheme| self.alive.core.owner_id(scheme.subject(), owner));
         async move {
             let (_, holders) = seen.await?;
             let held = holders
@@ -307,45 +313,50 @@ impl<K: Named> Lock<K> {
     /// A holder whose lease is renewed is told within one renewal interval; one with a fixed lease when it asks
     /// ([`check`](Guard::check), [`unlock`](Guard::unlock)), or at its deadline.
     pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
-        let freed = self.ask(lock::force_unlock);
+        let freed = self.ask(|scheme| scheme.force_unlock());
         async move {
-            let (keys, reply) = freed.await?;
-            lock::read_force_unlock(reply)
-                .map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
+            let (scheme, reply) = freed.await?;
+            read_force_unlock(reply)
+                .map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
         }
     }
 
     fn look(&self) -> impl Future<Output = Result<(Option<Rest>, Vec<Seen>)>> + Send + use<K> {
-        let seen = self.ask(lock::inspect);
+        let seen = self.ask(|scheme| scheme.inspect());
         async move {
-            let (keys, reply) = seen.await?;
-            lock::read_inspect(reply).map_err(|bad| Error::from(Failure::from(bad)).of(&keys.lock))
+            let (scheme, reply) = seen.await?;
+            let seen = scheme.read_inspect(reply);
+            seen.map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
         }
     }
 
     fn ask(
         &self,
-        call: fn(&LockKeys) -> Call,
-    ) -> impl Future<Output = Result<(Arc<LockKeys>, Value)>> + Send + use<K> {
+        call: fn(&dyn Scheme) -> Call,
+    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<K> {
         self.used.store(true, Ordering::Relaxed);
-        let (alive, keys) = (self.alive.clone(), self.keys.clone());
+        let (alive, scheme) = (self.alive.clone(), self.scheme.clone());
         async move {
-            let keys = keys?;
+            let scheme = scheme?;
             alive
                 .core
                 .check_open()
-                .map_err(|error| error.of(&keys.lock))?;
+                .map_err(|error| error.of(scheme.name()))?;
             let reply = alive
                 .core
-                .ask_about(Lane::Commands, &keys, call(&keys))
+                .ask_about(Lane::Commands, &*scheme, call(&*scheme))
                 .await;
-            let reply = reply.map_err(|error| error.of(&keys.lock))?;
-            Ok((keys, reply))
+            let reply = reply.map_err(|error| error.of(scheme.name()))?;
+            Ok((scheme, reply))
         }
     }
 }
 
 impl Lock<Plain> {
+    pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
+        Self::of_scheme(alive, name, |name| Arc::new(PlainLock::new(name)))
+    }
+
     /// The same owner's second acquisition is [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) instead of
     /// a re-entry.
     pub fn non_reentrant(mut self) -> Self {
@@ -369,7 +380,7 @@ impl<K: Lockable> Clone for Lock<K> {
         self.used.store(true, Ordering::Relaxed);
         Self {
             alive: self.alive.clone(),
-            keys: self.keys.clone(),
+            scheme: self.scheme.clone(),
             options: self.options.clone(),
             used: AtomicBool::new(true),
             kind: PhantomData,
@@ -383,9 +394,9 @@ impl<K: Lockable> Drop for Lock<K> {
         let told = &self.alive.core.told.unused_handle;
         if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {
             let name = self
-                .keys
+                .scheme
                 .as_ref()
-                .map(|keys| &*keys.lock)
+                .map(|scheme| &**scheme.name())
                 .unwrap_or_default();
             tracing::warn!(
                 lock = name,
@@ -397,7 +408,7 @@ impl<K: Lockable> Drop for Lock<K> {
 
 impl<K: Lockable> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.keys.as_ref().map(|keys| &*keys.lock);
+        let name = self.scheme.as_ref().map(|scheme| scheme.name());
         f.debug_struct("Lock")
             .field("name", &name)
             .finish_non_exhaustive()

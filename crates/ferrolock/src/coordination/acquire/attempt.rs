@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use super::Request;
+use super::{Patience, Request};
 use crate::coordination::errands::{Errand, Kind};
 use crate::coordination::hold::Hold;
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
-use crate::protocol::lock::{self, LockKeys, Rest};
+use crate::protocol::key_type;
+use crate::protocol::scheme::{self, Ask, Busy, Granted, Scheme};
 use crate::protocol::script::{Call, Form, NO_SCRIPT, Value};
 
 /// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     Granted(Grant),
-    Busy(Rest),
+    Busy(Busy),
     /// It was granted, but was worth nothing any more when the reply came: it is given back.
     TooLate(Failure),
     /// It was not made: its caller had gone.
@@ -32,6 +33,8 @@ pub(crate) enum Attempted {
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) hold: Arc<Hold>,
+    /// The next in line may get in too.
+    pub(crate) more: bool,
     asking: Asking,
 }
 
@@ -133,7 +136,7 @@ impl Attempt {
         let tenure = core.new_tenure(request);
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
-        let call = lock::acquire(&tenure.keys, &tenure.bearer, lease);
+        let call = call(request, &tenure, lease);
         tenure.asks_for(now, lease);
         tenure.first.asks_for(lease);
         let asking = Asking {
@@ -183,7 +186,7 @@ impl Attempt {
         if !self.request.slot.is_waiting() {
             return Poll::Ready(Err(Failure::NotSent(NOBODY_WAITS.to_owned())));
         }
-        let call = lock::acquire(&self.tenure.keys, &self.tenure.bearer, self.lease);
+        let call = call(&self.request, &self.tenure, self.lease);
         let form = Form::Text;
         let engine = &self.tenure.core.engine;
         self.reply = engine.call(Lane::Commands, Call { form, ..call });
@@ -192,18 +195,18 @@ impl Attempt {
 
     /// What it means.
     pub(crate) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
-        let reply = reply.and_then(|reply| Ok(lock::read_acquire(reply)?));
+        let reply = reply.and_then(|reply| Ok(self.tenure.scheme.read_acquire(reply)?));
         if !matches!(reply, Err(Failure::Unknown(_))) {
             self.asking
                 .iter_mut()
                 .for_each(|asking| asking.is_answered = true);
         }
         match (reply, self.asking.take()) {
-            (Ok(lock::Attempt::Granted), Some(asking)) => self.granted(asking),
-            (Ok(lock::Attempt::Busy(rest)), asking) => {
+            (Ok(scheme::Attempt::Granted(granted)), Some(asking)) => self.granted(granted, asking),
+            (Ok(scheme::Attempt::Busy(busy)), asking) => {
                 self.asking = asking;
                 self.stage = Stage::Shown;
-                Attempted::Busy(rest)
+                Attempted::Busy(busy)
             }
             (Err(failure), asking) => {
                 self.asking = asking;
@@ -212,21 +215,24 @@ impl Attempt {
                 }
                 Attempted::Failed(failure)
             }
-            (Ok(lock::Attempt::Granted), None) => {
+            (Ok(scheme::Attempt::Granted(_)), None) => {
                 Attempted::Failed(Failure::Unknown("read twice".to_owned()))
             }
         }
     }
 
-    fn granted(&mut self, asking: Asking) -> Attempted {
+    fn granted(&mut self, Granted { fence, more }: Granted, asking: Asking) -> Attempted {
         self.stage = Stage::Answered;
         let tenure = self.tenure.clone();
+        if let Some(fence) = fence {
+            let _ = tenure.fence.set(fence);
+        }
         let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
         // Before the desk forgets the attempt: the last handle waits for the one or the other.
         asking.errand.becomes_release();
         self.is_awaited = self.tenure.moved_in(&hold);
         let now = self.tenure.core.now();
-        let grant = Grant { hold, asking };
+        let grant = Grant { hold, more, asking };
         // Asked after it has moved in: whoever loses all holds before this has not seen it there, and after this does.
         let is_removed = self.tenure.core.engine.is_removed();
         if now < grant.hold.deadline() && !is_removed {
@@ -239,6 +245,14 @@ impl Attempt {
             false => too_late(now.since(self.sent), self.lease),
         })
     }
+}
+
+fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
+    tenure.scheme.acquire(&Ask {
+        bearer: &tenure.bearer,
+        lease,
+        waits: request.patience != Patience::None,
+    })
 }
 
 /// What an attempt is told that is not sent because its caller has gone.
@@ -278,33 +292,41 @@ impl Drop for Attempt {
 
 /// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
 pub(crate) async fn attempt(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
-    explained(core, &request.keys, Attempt::new(core, request, core.now())).await
+    explained(
+        core,
+        &*request.scheme,
+        Attempt::new(core, request, core.now()),
+    )
+    .await
 }
 
 /// Follows an attempt to its end; a refusal for the type of the key names the type found.
 pub(crate) async fn explained(
     core: &Core,
-    keys: &LockKeys,
+    scheme: &dyn Scheme,
     attempt: impl Future<Output = Attempted>,
 ) -> Attempted {
     match attempt.await {
-        Attempted::Failed(failure) => Attempted::Failed(explain(core, keys, failure).await),
+        Attempted::Failed(failure) => Attempted::Failed(explain(core, scheme, failure).await),
         attempted => attempted,
     }
 }
 
 /// A refusal for the type of the key names the type found.
-pub(crate) async fn explain(core: &Core, keys: &LockKeys, failure: Failure) -> Failure {
+pub(crate) async fn explain(core: &Core, scheme: &dyn Scheme, failure: Failure) -> Failure {
     let Failure::Refused { code, message } = failure else {
         return failure;
     };
     if code != "WRONGTYPE" {
         return Failure::Refused { code, message };
     }
-    let kind = core.engine.call(Lane::Commands, lock::kind_of(keys)).await;
+    let kind = core
+        .engine
+        .call(Lane::Commands, key_type::ask(scheme.name()))
+        .await;
     Failure::Refused {
         code,
-        message: lock::wrong_type(keys, kind.ok()),
+        message: key_type::wrong_type(scheme.subject(), kind.ok()),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn wait_for_releases(core: &Arc<Core>, request: &Request) -> Re
         (_, Some(deadline)) => deadline,
         (_, None) => request.begun.after(core.settings.unreachable_after),
     };
-    let named = |error: Error| error.of(&request.keys.lock);
+    let named = |error: Error| error.of(request.scheme.name());
     while core.errands.is_full() {
         core.check_open().map_err(named)?;
         let waits = core.runtime()?.spawn(until_room(core.clone(), limit));

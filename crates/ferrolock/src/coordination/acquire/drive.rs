@@ -15,6 +15,7 @@ use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Boxed, Clock, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
 use crate::error::Error;
 use crate::figures;
+use crate::protocol::scheme::Scheme;
 
 /// The least pause after an attempt without an answer.
 const RECONNECT_MIN: Duration = Duration::from_millis(20);
@@ -22,7 +23,7 @@ const RECONNECT_MIN: Duration = Duration::from_millis(20);
 /// The task that does what the driver of a name decides.
 struct DriverTask {
     core: Arc<Core>,
-    name: Arc<str>,
+    scheme: Arc<dyn Scheme>,
     finished: bool,
 }
 
@@ -41,13 +42,13 @@ struct UnderWay {
 /// `begun` is an attempt that is under way for that number in the line.
 pub(crate) fn drive(
     core: Arc<Core>,
-    name: Arc<str>,
+    scheme: Arc<dyn Scheme>,
     begun: Option<(u64, Boxed<Attempted>)>,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Made here and not at the first poll: a runtime that has ended drops the future unpolled.
     let task = DriverTask {
         core,
-        name,
+        scheme,
         finished: false,
     };
     let under_way = UnderWay {
@@ -77,13 +78,13 @@ impl DriverTask {
     fn next(&mut self, attempting: bool) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
         let core = self.core.clone();
         let mut desk = unpoisoned(&core.desk);
-        let seat = desk.seat_if_any(&self.name)?;
+        let seat = desk.seat_if_any(self.scheme.subject())?;
         let news = seat.news().clone();
         let next = seat.driver.as_mut()?.next(self.core.now());
         let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
         if matches!(next, Next::Done) || closing {
             let (subscription, stranded) = self.leave(seat);
-            desk.change(&self.name, |_| ());
+            desk.change(self.scheme.subject(), |_| ());
             drop(desk);
             drop(subscription);
             for request in stranded {
@@ -105,7 +106,7 @@ impl DriverTask {
     fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
         let mut desk = unpoisoned(&self.core.desk);
         let Some(driver) = desk
-            .seat_if_any(&self.name)
+            .seat_if_any(self.scheme.subject())
             .and_then(|seat| seat.driver.as_mut())
         else {
             return;
@@ -115,7 +116,7 @@ impl DriverTask {
         };
         driver.sent(self.core.now());
         drop(desk);
-        tracing::trace!(lock = %self.name, cause = cause.as_str(), "attempt");
+        tracing::trace!(lock = %self.scheme.name(), cause = cause.as_str(), "attempt");
         let core = self.core.clone();
         under_way.reconnect = None;
         under_way.attempt = Some((
@@ -137,18 +138,11 @@ impl DriverTask {
     }
 
     fn begin_listening(&self, under_way: &mut UnderWay) {
-        let mut desk = unpoisoned(&self.core.desk);
-        let Some(request) = desk
-            .seat_if_any(&self.name)
-            .and_then(|seat| seat.driver.as_ref())
-            .and_then(|driver| driver.any())
-            .cloned()
-        else {
+        let Some(channel) = self.scheme.waiting().channel.clone() else {
             return;
         };
-        drop(desk);
-        let ear = NameEar::new(&self.core, self.name.clone());
-        under_way.listen = Some(self.core.engine.listen(request.keys.channel.clone(), ear));
+        let ear = NameEar::new(&self.core, self.scheme.clone());
+        under_way.listen = Some(self.core.engine.listen(channel, ear));
     }
 
     fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
@@ -202,9 +196,9 @@ impl DriverTask {
                 under_way.trouble = None;
                 self.granted(id, cause, grant);
             }
-            Attempted::Busy(rest) => {
+            Attempted::Busy(busy) => {
                 under_way.trouble = None;
-                self.with_driver(|driver, now| driver.found_busy(now, rest));
+                self.with_driver(|driver, now| driver.found_busy(now, id, busy));
             }
             Attempted::Withdrawn => {
                 self.with_driver(|driver, now| driver.withdrawn(now));
@@ -242,16 +236,16 @@ impl DriverTask {
     }
 
     fn granted(&self, id: u64, cause: Cause, grant: Grant) {
-        let lease = grant.hold.terms.lease;
+        let granted = (grant.hold.terms.lease, grant.more);
         let to = self
-            .with_driver(|driver, now| driver.granted(now, lease, id))
+            .with_driver(|driver, now| driver.granted(now, granted, id))
             .flatten();
         let Some((request, waited)) = to else {
             return grant.give_back();
         };
         let tenure = &grant.hold.tenure;
         figures::granted(cause.as_str(), || waited);
-        tracing::debug!(lock = %self.name, owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
+        tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
         self.core.keeper().offer(grant.hold.clone(), &request);
         enter_with(tenure);
     }
@@ -260,7 +254,7 @@ impl DriverTask {
         match listened {
             Ok(subscription) => {
                 let mut desk = unpoisoned(&self.core.desk);
-                let Some(seat) = desk.seat_if_any(&self.name) else {
+                let Some(seat) = desk.seat_if_any(self.scheme.subject()) else {
                     return;
                 };
                 seat.subscription = Some(subscription);
@@ -278,7 +272,7 @@ impl DriverTask {
     fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
         let now = self.core.now();
         let mut desk = unpoisoned(&self.core.desk);
-        desk.seat_if_any(&self.name)?
+        desk.seat_if_any(self.scheme.subject())?
             .driver
             .as_mut()
             .map(|driver| f(driver, now))
@@ -293,11 +287,11 @@ impl Drop for DriverTask {
         }
         let core = self.core.clone();
         let mut desk = unpoisoned(&core.desk);
-        let Some(seat) = desk.seat_if_any(&self.name) else {
+        let Some(seat) = desk.seat_if_any(self.scheme.subject()) else {
             return;
         };
         let (subscription, stranded) = self.leave(seat);
-        desk.change(&self.name, |_| ());
+        desk.change(self.scheme.subject(), |_| ());
         drop(desk);
         drop(subscription);
         for request in stranded {

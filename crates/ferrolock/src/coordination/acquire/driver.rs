@@ -11,6 +11,7 @@
 mod cause;
 mod courtesy;
 mod lateness;
+mod places;
 pub(crate) use cause::Cause;
 pub(crate) use lateness::LAST_ANSWER;
 
@@ -20,14 +21,13 @@ use std::time::Duration;
 use self::courtesy::OurRelease;
 use self::lateness::ANSWER_MAX;
 use crate::engine::Tick;
-use crate::protocol::lock::Rest;
+use crate::protocol::scheme::{Busy, Pace, Rest, Waiting, Wake};
 
-/// The first safety poll after an event; it doubles from poll to poll.
-const POLL_FIRST: Duration = Duration::from_secs(1);
-const POLL_MAX: Duration = Duration::from_secs(10);
-/// Pauses when there is no subscription to rely on.
-const BLIND_FIRST: Duration = Duration::from_millis(25);
-const BLIND_MAX: Duration = Duration::from_secs(1);
+/// Pauses when there was to be a subscription, and it was refused.
+const BLIND: Pace = Pace {
+    first: Duration::from_millis(25),
+    most: Duration::from_secs(1),
+};
 /// How long a subscription stays after the last waiter: the next one comes soon where there was one.
 const LINGER: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
@@ -58,6 +58,12 @@ pub(crate) struct Driver<W> {
     releases: u32,
     /// Since when nobody waits.
     idle_since: Option<Tick>,
+    /// Pauses between attempts that no event asks for.
+    pace: Pace,
+    is_courteous: bool,
+    has_places: bool,
+    /// Of the waiter that a message named, at that place.
+    named: Option<u64>,
     unreachable_after: Duration,
     random: fastrand::Rng,
 }
@@ -69,6 +75,10 @@ struct Waiter<W> {
     who: W,
     joined: Tick,
     deadline: Option<Tick>,
+    /// The server has answered an attempt of it, and so knows of it if the kind has a queue there.
+    is_known: bool,
+    /// Where it stands in that queue.
+    place: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +93,14 @@ enum Listening {
     Asked,
     Yes,
     Refused,
+    /// The kind has no messages.
+    Never,
 }
 
 /// What to do now.
 #[derive(Debug)]
 pub(crate) enum Next<W> {
-    /// Send an attempt for the front of the line, which has that number.
+    /// Send an attempt for the waiter with that number.
     Attempt { id: u64, cause: Cause },
     /// Ask for the subscription.
     Listen,
@@ -119,7 +131,11 @@ pub(crate) enum Place {
 }
 
 impl<W> Driver<W> {
-    pub(crate) fn new(unreachable_after: Duration, seed: u64) -> Self {
+    pub(crate) fn new(waiting: &Waiting, unreachable_after: Duration, seed: u64) -> Self {
+        let listening = match waiting.channel {
+            Some(_) => Listening::No,
+            None => Listening::Never,
+        };
         Self {
             line: VecDeque::new(),
             next_id: 0,
@@ -127,8 +143,8 @@ impl<W> Driver<W> {
             due: None,
             cause: Cause::Arrival,
             heard: 0,
-            listening: Listening::No,
-            pause: POLL_FIRST,
+            listening,
+            pause: waiting.pace.first,
             silent_since: None,
             too_slow_since: None,
             busy: None,
@@ -136,6 +152,10 @@ impl<W> Driver<W> {
             ours: OurRelease::None,
             releases: 0,
             idle_since: None,
+            pace: waiting.pace,
+            is_courteous: waiting.is_courteous,
+            has_places: waiting.has_places,
+            named: None,
             unreachable_after,
             random: fastrand::Rng::with_seed(seed),
         }
@@ -157,13 +177,16 @@ impl<W> Driver<W> {
             who,
             joined,
             deadline,
+            is_known: false,
+            place: None,
         };
         match place {
             Place::Back => self.line.push_back(waiter),
             Place::Front => self.line.push_front(waiter),
         }
         self.idle_since = None;
-        if self.line.len() == 1 && self.attempt.is_none() {
+        let goes_now = self.line.len() == 1 || self.has_places;
+        if goes_now && self.attempt.is_none() {
             // Whoever released last and comes again at once lets those go first who heard of the release.
             let pause = match self.ours {
                 OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
@@ -192,11 +215,6 @@ impl<W> Driver<W> {
             .map(|waiter| &waiter.who)
     }
 
-    /// Anybody.
-    pub(crate) fn any(&self) -> Option<&W> {
-        self.line.front().map(|waiter| &waiter.who)
-    }
-
     pub(crate) fn is_listening(&self) -> bool {
         matches!(self.listening, Listening::Asked | Listening::Yes)
     }
@@ -210,15 +228,25 @@ impl<W> Driver<W> {
     /// There will be no subscription: attempts follow the clock alone.
     pub(crate) fn not_listening(&mut self, now: Tick) {
         self.listening = Listening::Refused;
-        self.pause = BLIND_FIRST;
-        let pause = self.jittered(BLIND_FIRST);
+        self.pause = BLIND.first;
+        let pause = self.jittered(BLIND.first);
         self.try_at(now.after(pause), Cause::SafetyPoll);
     }
 
-    /// A message came.
-    pub(crate) fn message(&mut self, now: Tick, round_trip: Duration) {
-        let pause = self.courtesy(round_trip);
-        self.event(now, pause, Cause::Message);
+    /// A message came, for those whom it wakes.
+    pub(crate) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
+        match wake {
+            Wake::Front => {
+                let pause = self.courtesy(round_trip);
+                self.event(now, pause, Cause::Message);
+            }
+            // Also at a place that is not known here: the attempt under way may be about to hear that it is its own.
+            Wake::Named(place) if self.is_at(place) || self.attempt.is_some() => {
+                self.named = Some(place);
+                self.event(now, Duration::ZERO, Cause::Message);
+            }
+            Wake::Named(_) | Wake::Nobody => {}
+        }
     }
 
     /// Messages may have been missed; `spread` keeps thousands of names from asking at once.
@@ -229,7 +257,7 @@ impl<W> Driver<W> {
 
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
-        self.pause = self.first_pause();
+        self.pause = self.pace().first;
         if self.attempt.is_some() {
             self.cause = cause;
             return;
@@ -278,22 +306,33 @@ impl<W> Driver<W> {
     }
 
     /// The attempt was granted for so long, to whom it was made for; `None`: they have gone, and it is given back.
-    pub(crate) fn granted(&mut self, now: Tick, lease: Duration, id: u64) -> Option<(W, Duration)> {
+    /// `more`: the next in line may get in too.
+    pub(crate) fn granted(
+        &mut self,
+        now: Tick,
+        (lease, more): (Duration, bool),
+        id: u64,
+    ) -> Option<(W, Duration)> {
         self.attempt = None;
         self.silent_since = None;
         self.too_slow_since = None;
-        self.pause = self.first_pause();
+        self.pause = self.pace().first;
         // It is busy now, and by whom is known: the next in line waits for our own release.
         self.busy = Some((now, Rest::Left(lease)));
-        self.due = Some((now.after(self.jittered(self.pause)), Cause::SafetyPoll));
-        let place = self.line.iter().position(|waiter| waiter.id == id)?;
-        self.line
-            .remove(place)
-            .map(|waiter| (waiter.who, now.since(waiter.joined)))
+        self.due = Some(match more {
+            true => (now, Cause::More),
+            false => (now.after(self.jittered(self.pause)), Cause::SafetyPoll),
+        });
+        let position = self.line.iter().position(|waiter| waiter.id == id);
+        let waiter = position.and_then(|position| self.line.remove(position));
+        self.plan_newcomers(now);
+        waiter.map(|waiter| (waiter.who, now.since(waiter.joined)))
     }
 
     /// The attempt found it busy.
-    pub(crate) fn found_busy(&mut self, now: Tick, rest: Rest) {
+    pub(crate) fn found_busy(&mut self, now: Tick, id: u64, busy: impl Into<Busy>) {
+        let Busy { rest, place } = busy.into();
+        self.take_place(id, place);
         self.silent_since = None;
         self.too_slow_since = None;
         let Some(sent) = self.attempt.take() else {
@@ -307,15 +346,15 @@ impl<W> Driver<W> {
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
         }
-        let blind = self.listening == Listening::Refused;
         let poll = (now.after(self.jittered(self.pause)), Cause::SafetyPoll);
-        self.pause = (self.pause * 2).min(if blind { BLIND_MAX } else { POLL_MAX });
+        self.pause = (self.pause * 2).min(self.pace().most);
         self.due = Some(match rest {
             Rest::Left(left) if now.after(left + Duration::from_millis(1)) < poll.0 => {
                 (now.after(left + Duration::from_millis(1)), Cause::LeaseEnd)
             }
             _ => poll,
         });
+        self.plan_newcomers(now);
     }
 
     /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
@@ -372,12 +411,9 @@ impl<W> Driver<W> {
             return self.next_of_nobody(now);
         }
         if self.attempt.is_none() && self.releases == 0 {
-            if let (Some(cause), Some(front)) = (self.due_cause(now), self.line.front()) {
+            if let (Some(cause), Some(id)) = (self.due_cause(now), self.next_in_line()) {
                 self.cause = cause;
-                return Next::Attempt {
-                    id: front.id,
-                    cause,
-                };
+                return Next::Attempt { id, cause };
             }
             if self.listening == Listening::No && self.busy.is_some() {
                 self.listening = Listening::Asked;
@@ -431,10 +467,10 @@ impl<W> Driver<W> {
         }
     }
 
-    fn first_pause(&self) -> Duration {
+    fn pace(&self) -> Pace {
         match self.listening {
-            Listening::Refused => BLIND_FIRST,
-            _ => POLL_FIRST,
+            Listening::Refused => BLIND,
+            _ => self.pace,
         }
     }
 

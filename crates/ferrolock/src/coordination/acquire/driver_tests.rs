@@ -7,8 +7,21 @@ pub(super) fn at(ms: u64) -> Tick {
     Tick::from_nanos(10_000_000_000 + ms * 1_000_000)
 }
 
+/// As of a kind with messages, and without a queue on the server.
+pub(super) fn waiting() -> Waiting {
+    Waiting {
+        channel: Some("channel".into()),
+        pace: Pace {
+            first: Duration::from_secs(1),
+            most: Duration::from_secs(10),
+        },
+        has_places: false,
+        is_courteous: true,
+    }
+}
+
 pub(super) fn driver() -> Driver<&'static str> {
-    Driver::new(Duration::from_secs(30), 7)
+    Driver::new(&waiting(), Duration::from_secs(30), 7)
 }
 
 /// The number of the waiter that an attempt is due for.
@@ -34,11 +47,11 @@ fn settled(rest: Rest) -> Driver<&'static str> {
     let mut driver = driver();
     driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
     assert_eq!(attempt(&mut driver, at(0)).1, Cause::Arrival);
-    driver.found_busy(at(1), rest);
+    driver.found_busy(at(1), 0, rest);
     assert!(matches!(driver.next(at(1)), Next::Listen));
     driver.confirmed(at(2));
     assert_eq!(attempt(&mut driver, at(2)).1, Cause::Confirmed);
-    driver.found_busy(at(3), rest);
+    driver.found_busy(at(3), 0, rest);
     driver
 }
 
@@ -56,7 +69,7 @@ fn a_free_lock_costs_one_attempt_and_no_subscription() {
 
     assert_eq!(attempt(&mut driver, at(0)), (id, Cause::Arrival));
     assert_eq!(
-        driver.granted(at(1), LEASE, id),
+        driver.granted(at(1), (LEASE, false), id),
         Some(("a", Duration::from_millis(1)))
     );
     assert!(matches!(driver.next(at(1)), Next::Done));
@@ -74,11 +87,11 @@ fn a_busy_lock_is_listened_to_before_the_waiter_sleeps() {
 #[test]
 fn a_message_while_an_attempt_is_under_way_makes_its_busy_stale() {
     let mut driver = settled(Rest::NoExpiry);
-    driver.message(at(10), RTT);
+    driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(12));
 
-    driver.message(at(13), RTT);
-    driver.found_busy(at(14), Rest::NoExpiry);
+    driver.message(at(13), Wake::Front, RTT);
+    driver.found_busy(at(14), 0, Rest::NoExpiry);
 
     assert_eq!(attempt(&mut driver, at(14)).1, Cause::Message);
 }
@@ -101,7 +114,7 @@ fn without_any_message_the_lock_is_polled_ever_more_rarely_but_within_ten_second
         pauses.push(until.since(now));
         now = until;
         assert_eq!(attempt(&mut driver, now).1, Cause::SafetyPoll);
-        driver.found_busy(now, Rest::Left(Duration::from_secs(3600)));
+        driver.found_busy(now, 0, Rest::Left(Duration::from_secs(3600)));
     }
 
     assert!(pauses[0] <= Duration::from_secs(2), "{pauses:?}");
@@ -123,7 +136,7 @@ fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
             Next::Attempt { .. } => {
                 attempts += 1;
                 driver.sent(now);
-                driver.found_busy(now, Rest::Left(Duration::from_secs(3600)));
+                driver.found_busy(now, 0, Rest::Left(Duration::from_secs(3600)));
             }
             Next::Sleep(until) => now = until,
             other => panic!("{other:?}"),
@@ -138,15 +151,15 @@ fn who_gives_up_asks_once_more_and_then_hears_busy() {
     let mut driver = driver();
     driver.join(at(0), "a", (at(0), Some(at(500))), Place::Back, RTT);
     attempt(&mut driver, at(0));
-    driver.found_busy(at(1), Rest::NoExpiry);
+    driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
     driver.confirmed(at(2));
     attempt(&mut driver, at(2));
-    driver.found_busy(at(3), Rest::NoExpiry);
+    driver.found_busy(at(3), 0, Rest::NoExpiry);
 
     assert_eq!(sleeps_until(&mut driver, at(3)), at(500));
     assert_eq!(attempt(&mut driver, at(500)).1, Cause::LastChance);
-    driver.found_busy(at(501), Rest::NoExpiry);
+    driver.found_busy(at(501), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(501)), Next::TimedOut(late) if late[0].who == "a"));
 }
 
@@ -174,7 +187,7 @@ fn a_call_without_limit_does_not_wait_for_a_silent_server_for_ever() {
 fn an_attempt_is_never_sent_beside_a_release_of_ours() {
     let mut driver = settled(Rest::NoExpiry);
     driver.release_begins(at(10));
-    driver.message(at(11), RTT);
+    driver.message(at(11), Wake::Front, RTT);
 
     assert!(matches!(driver.next(at(20)), Next::Sleep(_)));
     driver.release_ended(at(21), Some(1), RTT);
@@ -185,14 +198,14 @@ fn an_attempt_is_never_sent_beside_a_release_of_ours() {
 fn who_released_last_lets_others_go_first() {
     let mut waited = 0;
     for seed in 0..100 {
-        let mut driver: Driver<&str> = Driver::new(Duration::from_secs(30), seed);
+        let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
         driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
         driver.sent(at(0));
-        driver.found_busy(at(1), Rest::NoExpiry);
+        driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.next(at(1));
         driver.confirmed(at(2));
         driver.sent(at(2));
-        driver.found_busy(at(3), Rest::NoExpiry);
+        driver.found_busy(at(3), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
         driver.release_ended(at(11), Some(5), Duration::from_millis(1));
         if matches!(driver.next(at(11)), Next::Sleep(_)) {
@@ -207,19 +220,19 @@ fn who_released_last_lets_others_go_first() {
 #[test]
 fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
     for seed in 0..100 {
-        let mut driver: Driver<&str> = Driver::new(Duration::from_secs(30), seed);
+        let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
         driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
         driver.sent(at(0));
-        driver.found_busy(at(1), Rest::NoExpiry);
+        driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.next(at(1));
         driver.confirmed(at(2));
         driver.sent(at(2));
-        driver.found_busy(at(3), Rest::NoExpiry);
+        driver.found_busy(at(3), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
         driver.release_ended(at(11), Some(5), RTT);
         let drawn = driver.due;
 
-        (0..20).for_each(|_| driver.message(at(11), RTT));
+        (0..20).for_each(|_| driver.message(at(11), Wake::Front, RTT));
 
         assert_eq!(driver.due, drawn);
     }
@@ -228,7 +241,7 @@ fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
 #[test]
 fn whoever_comes_during_an_outage_has_its_own_time() {
     let mut driver = settled(Rest::NoExpiry);
-    driver.message(at(10), RTT);
+    driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
     driver.failed(at(20));
     driver.join(at(25_020), "b", (at(25_020), None), Place::Back, RTT);
@@ -245,7 +258,7 @@ fn a_grant_for_somebody_who_has_gone_is_nobodys() {
     attempt(&mut driver, at(0));
     driver.take(|_| true);
 
-    assert_eq!(driver.granted(at(1), LEASE, id), None);
+    assert_eq!(driver.granted(at(1), (LEASE, false), id), None);
 }
 
 #[test]
@@ -253,7 +266,7 @@ fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
     let mut driver = driver();
     driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
     attempt(&mut driver, at(0));
-    driver.found_busy(at(1), Rest::NoExpiry);
+    driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
     driver.not_listening(at(2));
     let mut now = at(2);
@@ -263,7 +276,7 @@ fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
         pauses.push(until.since(now));
         now = until;
         attempt(&mut driver, now);
-        driver.found_busy(now, Rest::NoExpiry);
+        driver.found_busy(now, 0, Rest::NoExpiry);
     }
 
     assert!(pauses[0] <= Duration::from_millis(25), "{pauses:?}");
@@ -279,12 +292,12 @@ fn without_a_subscription_the_pauses_begin_anew_after_a_grant() {
     let first = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
     driver.join(at(0), "b", (at(0), None), Place::Back, RTT);
     attempt(&mut driver, at(0));
-    driver.found_busy(at(1), Rest::NoExpiry);
+    driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
     driver.not_listening(at(2));
     let now = sleeps_until(&mut driver, at(2));
     attempt(&mut driver, now);
-    driver.granted(now, LEASE, first);
+    driver.granted(now, (LEASE, false), first);
 
     let until = sleeps_until(&mut driver, now);
 
@@ -296,7 +309,7 @@ fn who_was_not_there_for_an_offer_comes_back_to_the_front() {
     let mut driver = settled(Rest::NoExpiry);
     driver.join(at(5), "b", (at(5), None), Place::Back, RTT);
     let first = driver.join(at(6), "c", (at(6), None), Place::Front, RTT);
-    driver.message(at(7), RTT);
+    driver.message(at(7), Wake::Front, RTT);
 
     assert_eq!(attempt(&mut driver, at(20)).0, first);
 }
@@ -330,7 +343,6 @@ fn each_waiter_is_known_by_its_own_number() {
     let known = ids.map(|id| driver.waiter(id).copied());
 
     assert_eq!(known, [Some("a"), Some("b"), Some("c")]);
-    assert_eq!(driver.any(), Some(&"a"));
     driver.take(|who| *who == "b");
     assert_eq!(driver.waiter(ids[1]), None);
 }
@@ -375,7 +387,7 @@ fn the_server_owes_an_answer_until_the_last_release_and_the_attempt_have_theirs(
     driver.release_ended(at(13), None, RTT);
     assert_eq!(sleeps_until(&mut driver, at(13)), planned);
 
-    driver.message(at(20), RTT);
+    driver.message(at(20), Wake::Front, RTT);
     attempt(&mut driver, at(30));
     driver.release_begins(at(31));
     driver.release_ended(at(32), None, RTT);
@@ -392,7 +404,7 @@ fn a_lease_that_ends_now_is_asked_for_a_millisecond_later() {
 #[test]
 fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection() {
     let mut driver = settled(Rest::NoExpiry);
-    driver.message(at(10), RTT);
+    driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
     // A release of ours is answered meanwhile: no reason to repeat the attempt sooner.
     driver.release_begins(at(20));
@@ -412,13 +424,13 @@ fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection
 fn a_refusal_is_heard_by_all_in_line() {
     let mut driver = settled(Rest::NoExpiry);
     driver.join(at(4), "b", (at(4), None), Place::Back, RTT);
-    driver.message(at(10), RTT);
+    driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
 
     assert_eq!(driver.refused(), ["a", "b"]);
 
     assert_eq!(sleeps_until(&mut driver, at(21)), at(5_021));
-    assert!(driver.any().is_none());
+    assert!(driver.take(|_| true).is_empty());
 }
 
 /// As after a night in which the machine slept: the server is there, and is asked anew.

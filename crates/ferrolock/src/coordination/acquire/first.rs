@@ -51,7 +51,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     // Not when the call began: it may have waited for room before.
     let now = core.now();
     let patience = patience(core, request, now);
-    if patience.is_zero() || unpoisoned(&core.desk).is_known(&request.keys.lock) {
+    if patience.is_zero() || unpoisoned(&core.desk).is_known(request.scheme.subject()) {
         return false;
     }
     let mut attempt = Attempt::new(core, request, now);
@@ -91,7 +91,7 @@ pub(super) fn poll(
             let hold = grant.hold.clone();
             let waited = || core.now().since(request.begun);
             figures::granted("arrival", waited);
-            tracing::debug!(lock = %request.keys.lock, owner = %hold.tenure.id, cause = "arrival", waited = ?waited(), "granted");
+            tracing::debug!(lock = %request.scheme.name(), owner = %hold.tenure.id, cause = "arrival", waited = ?waited(), "granted");
             if attempt.is_awaited {
                 enter_with(&hold.tenure);
             }
@@ -137,7 +137,7 @@ fn withdraw(grant: Grant, request: &Request) {
     grant.give_back();
     request.slot.start_over();
     figures::offer_withdrawn();
-    tracing::debug!(lock = %request.keys.lock, "grant given back: its future was not polled");
+    tracing::debug!(lock = %request.scheme.name(), "grant given back: its future was not polled");
 }
 
 /// Takes the attempt out of the caller's hands, for whoever comes for the same name.
@@ -194,7 +194,7 @@ fn begun(
     sent: Tick,
     attempt: impl Future<Output = Attempted> + Send + 'static,
 ) -> Begun {
-    let (core, keys) = (core.clone(), request.keys.clone());
-    let attempt = Box::pin(async move { explained(&core, &keys, attempt).await });
+    let (core, scheme) = (core.clone(), request.scheme.clone());
+    let attempt = Box::pin(async move { explained(&core, &*scheme, attempt).await });
     Begun { sent, attempt }
 }

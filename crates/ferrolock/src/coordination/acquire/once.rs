@@ -35,10 +35,10 @@ pub(super) async fn attempt_once(core: Arc<Core>, stranded: Stranded, first: Opt
             core.keeper().offer(grant.hold.clone(), &request);
             enter_with(&grant.hold.tenure);
         }
-        Attempted::Busy(rest) => match (came_in(&core, &request).await, request.reentry) {
+        Attempted::Busy(busy) => match (came_in(&core, &request).await, request.reentry) {
             (Some(_), Reentry::IsAnError) => request.fail(Error::new(Cause::WouldDeadlock)),
             (Some(tenure), Reentry::Enters) => reenter(tenure, request.clone()).await,
-            (None, _) => request.busy(core.now().since(begun), Some(rest)),
+            (None, _) => request.busy(core.now().since(begun), Some(busy.rest)),
         },
         Attempted::TooLate(failure) | Attempted::Failed(failure) => request.fail(failure.into()),
         Attempted::Withdrawn => {}
@@ -52,7 +52,7 @@ async fn came_in(core: &Arc<Core>, request: &Request) -> Option<Arc<Tenure>> {
     loop {
         let told = {
             let mut desk = unpoisoned(&core.desk);
-            let seat = desk.seat_if_any(&request.keys.lock)?;
+            let seat = desk.seat_if_any(request.scheme.subject())?;
             let inside = seat.live_tenure(&request.owner);
             if inside.is_some() || !seat.is_attempted_by(&request.owner) {
                 return inside;
@@ -79,7 +79,7 @@ async fn attempt_until_sent(
             return Attempted::Withdrawn;
         }
         let released = unpoisoned(&core.desk)
-            .seat_if_any(&request.keys.lock)
+            .seat_if_any(request.scheme.subject())
             .filter(|seat| seat.releases() > 0 && first.is_none())
             .map(|seat| seat.next_answer());
         if let Some(released) = released {

@@ -10,7 +10,7 @@ use crate::coordination::release::{Driven, settle};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::figures;
-use crate::protocol::lock::{self, Release};
+use crate::protocol::scheme::{Release, read_release};
 
 impl Keeper {
     /// The outcome of this tenure's first acquire is unknown.
@@ -232,9 +232,9 @@ impl Keeper {
 
 /// Releases whatever the first acquire of that tenure has taken.
 async fn release_field(tenure: &Tenure) -> Result<Found, Failure> {
-    let call = lock::release(&tenure.keys, &tenure.bearer, 0, Duration::ZERO);
+    let call = tenure.scheme.abandon(&tenure.bearer);
     let reply = tenure.core.engine.call(Lane::Keeper, call).await?;
-    match lock::read_release(reply, 0)? {
+    match read_release(reply, 0)? {
         Release::Free { .. } => Ok(Found::Field),
         Release::Left | Release::Not(_) => Ok(Found::Nothing),
     }

@@ -7,7 +7,7 @@ use super::Keeper;
 use crate::coordination::hold::Hold;
 use crate::coordination::unpoisoned;
 use crate::engine::{Failure, Lane, Tick};
-use crate::protocol::lock::{self, Standing};
+use crate::protocol::scheme::{Standing, read_standing};
 
 impl Keeper {
     /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business. Without a
@@ -21,7 +21,7 @@ impl Keeper {
             Lane::Keeper
         };
         if again && hold.doubt() {
-            tracing::warn!(lock = %hold.tenure.keys.lock, "renewal failed or hangs; the hold is uncertain until its deadline");
+            tracing::warn!(lock = %hold.tenure.scheme.name(), "renewal failed or hangs; the hold is uncertain until its deadline");
         }
         let deadline = hold.deadline();
         let Err(Failure::NotSent(_)) = self.send_renewal(id, &hold, lane).await else {
@@ -50,11 +50,11 @@ impl Keeper {
         }
         let lease = hold.wanted_lease(sent);
         tenure.asks_for(sent, lease);
-        tracing::trace!(lock = %tenure.keys.lock, ?lane, "renew");
-        let call = lock::renew(&tenure.keys, &tenure.bearer, lease);
+        tracing::trace!(lock = %tenure.scheme.name(), ?lane, "renew");
+        let call = tenure.scheme.renew(&tenure.bearer, lease);
         let reply = core.engine.call(lane, call).await;
         hold.renewal_ends();
-        let standing = reply.and_then(|reply| lock::read_standing(reply).map_err(Failure::from));
+        let standing = reply.and_then(|reply| read_standing(reply).map_err(Failure::from));
         match standing.map(Standing::lost) {
             Ok(None) => self.renewed(id, hold, sent, lease),
             Ok(Some(reason)) => tenure.not_ours(reason),
@@ -86,7 +86,7 @@ impl Keeper {
     }
 
     fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure) {
-        tracing::debug!(lock = %hold.tenure.keys.lock, %failure, "renewal failed");
+        tracing::debug!(lock = %hold.tenure.scheme.name(), %failure, "renewal failed");
         let mut state = unpoisoned(&self.state);
         state.watch.failed(id, self.clock.now());
         self.wake_for(&state);

@@ -9,7 +9,7 @@ use crate::coordination::tenure::{Lingering, Op};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
 use crate::error::{Error, LostReason, Result};
-use crate::protocol::lock;
+use crate::protocol::scheme::read_standing;
 use crate::protocol::script::Value;
 
 impl Tenure {
@@ -18,19 +18,19 @@ impl Tenure {
     pub(crate) async fn lingers(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
         self.core
             .check_process()
-            .map_err(|error| error.of(&self.keys.lock))?;
+            .map_err(|error| error.of(self.scheme.name()))?;
         loop {
             match self.linger_or_settle(hold) {
                 Ok(Lingering::UnderWay) => return Ok(true),
                 Ok(Lingering::OthersGoOn) => return Ok(false),
                 Ok(Lingering::Unsettled) => {}
-                Err(reason) => return Err(Error::lost(reason).of(&self.keys.lock)),
+                Err(reason) => return Err(Error::lost(reason).of(self.scheme.name())),
             }
             let limit = self.core.settings.command_limit / 2;
             let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
             hear(hold, false, alarm)
                 .await
-                .map_err(|error| error.of(&self.keys.lock))?;
+                .map_err(|error| error.of(self.scheme.name()))?;
             hold.leaver.again();
         }
     }
@@ -68,16 +68,18 @@ impl Tenure {
         hold.renewal_ended(limit).await;
         unpoisoned(&self.state).members.clear();
         self.asks_for(self.core.now(), stay);
-        let call = lock::linger(&self.keys, &self.bearer, stay);
-        let reply = self.core.ask_about(Lane::Commands, &self.keys, call).await;
-        let standing = reply.and_then(|reply| {
-            lock::read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
-        });
+        let call = self.scheme.delay_release(&self.bearer, stay);
+        let reply = self
+            .core
+            .ask_about(Lane::Commands, &*self.scheme, call)
+            .await;
+        let standing = reply
+            .and_then(|reply| read_standing(reply).map_err(|bad| Error::from(Failure::from(bad))));
         let answer = standing
-            .map_err(|error| error.of(&self.keys.lock))
+            .map_err(|error| error.of(self.scheme.name()))
             .and_then(|standing| match standing.lost() {
                 None => Ok(()),
-                Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
+                Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
             });
         self.core.keeper().cancel(alarm);
         if answer.is_ok() {
@@ -85,7 +87,7 @@ impl Tenure {
             unfinished.tenure = None;
         }
         match was.lost() {
-            Some(reason) => Err(Error::lost(reason).of(&self.keys.lock)),
+            Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
             None => answer,
         }
     }

@@ -45,7 +45,7 @@ use crate::engine::calling::Boxes;
 use crate::engine::{
     Boxed, Calling, Clock, Ear, Engine, Failure, Lane, LoseAll, Subscription, unpoisoned,
 };
-use crate::protocol::lock;
+use crate::protocol::scheme::is_acquire;
 use crate::protocol::script::{Call, Value};
 
 /// How often a client enters a store that was removed each time before it could.
@@ -163,7 +163,7 @@ impl User {
     }
 
     async fn call(self: Arc<Self>, lane: Lane, call: Call) -> Result<Value, Failure> {
-        let late = lock::is_acquire(&call).then(|| Clock::Boot.now().after(self.patience));
+        let late = is_acquire(&call).then(|| Clock::Boot.now().after(self.patience));
         let environment = self.environment().await?;
         let is_known = self.is_known.load(Ordering::Relaxed);
         let asking = Asking {

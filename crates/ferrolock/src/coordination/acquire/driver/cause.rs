@@ -21,6 +21,8 @@ pub(crate) enum Cause {
     LastChance,
     /// The server can be reached again.
     Reconnected,
+    /// The waiter before was granted, and there is room for more.
+    More,
 }
 
 impl Cause {
@@ -35,6 +37,7 @@ impl Cause {
             Cause::SafetyPoll => "safety_poll",
             Cause::LastChance => "last_chance",
             Cause::Reconnected => "reconnected",
+            Cause::More => "more",
         }
     }
 }
@@ -56,6 +59,7 @@ mod tests {
             Cause::SafetyPoll,
             Cause::LastChance,
             Cause::Reconnected,
+            Cause::More,
         ]
         .map(Cause::as_str);
 
@@ -70,7 +74,8 @@ mod tests {
                 "lease_end",
                 "safety_poll",
                 "last_chance",
-                "reconnected"
+                "reconnected",
+                "more"
             ]
         );
     }

@@ -27,6 +27,9 @@ impl<W> Driver<W> {
     /// Among many the pause does not follow the own round trip: whoever has the shortest would win most. The first of
     /// many comes early all the same.
     pub(super) fn courtesy(&mut self, round_trip: Duration) -> Duration {
+        if !self.is_courteous {
+            return Duration::ZERO;
+        }
         let near = (round_trip * 2).clamp(YIELD_MIN, YIELD_MAX);
         let most = match self.ours {
             OurRelease::Last { others: 0 } | OurRelease::Earlier { others: 0 | 1 } => {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::coordination::acquire::driver::tests::{RTT, at, attempt, settled_with};
+use crate::coordination::acquire::driver::tests::{RTT, at, attempt, settled_with, waiting};
 use crate::coordination::acquire::driver::{Cause, Driver, Next, Place};
-use crate::protocol::lock::Rest;
+use crate::protocol::scheme::Rest;
 
 /// How long we let others go first after a release of ours that so many heard, at most, of many draws.
 fn longest_courtesy(heard: u64, round_trip: Duration) -> Duration {
@@ -42,10 +42,10 @@ fn one_other_is_given_two_round_trips_and_many_the_longest_pause() {
 fn who_does_not_listen_is_not_among_those_who_heard() {
     let mut waited = 0;
     for seed in 0..100 {
-        let mut driver: Driver<&str> = Driver::new(Duration::from_secs(30), seed);
+        let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
         driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
         driver.sent(at(0));
-        driver.found_busy(at(1), Rest::NoExpiry);
+        driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
         driver.release_ended(at(11), Some(1), Duration::from_millis(1));
         waited += u32::from(driver.due.is_some_and(|(due, _)| due > at(11)));

@@ -1,18 +1,18 @@
 use crate::coordination::acquire::driver::tests::{RTT, at, attempt, driver, sleeps_until};
 use crate::coordination::acquire::driver::{Cause, Driver, Next, Place};
 use crate::engine::Tick;
-use crate::protocol::lock::Rest;
+use crate::protocol::scheme::{Rest, Wake};
 
 /// A waiter with that deadline, whose server takes so long for each answer, at the time of the last of them.
 fn slow(answer_ms: u64, deadline: u64) -> (Driver<&'static str>, Tick) {
     let mut driver = driver();
     driver.join(at(0), "a", (at(0), Some(at(deadline))), Place::Back, RTT);
     attempt(&mut driver, at(0));
-    driver.found_busy(at(answer_ms), Rest::NoExpiry);
+    driver.found_busy(at(answer_ms), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(answer_ms)), Next::Listen));
     driver.confirmed(at(answer_ms));
     attempt(&mut driver, at(answer_ms));
-    driver.found_busy(at(2 * answer_ms), Rest::NoExpiry);
+    driver.found_busy(at(2 * answer_ms), 0, Rest::NoExpiry);
     (driver, at(2 * answer_ms))
 }
 
@@ -23,7 +23,7 @@ fn a_slow_server_is_asked_for_the_last_time_before_the_deadline() {
 
     assert_eq!(sleeps_until(&mut driver, now), at(560));
     assert_eq!(attempt(&mut driver, at(560)).1, Cause::LastChance);
-    driver.found_busy(at(660), Rest::NoExpiry);
+    driver.found_busy(at(660), 0, Rest::NoExpiry);
     assert_eq!(sleeps_until(&mut driver, at(660)), at(700));
     assert!(matches!(driver.next(at(700)), Next::TimedOut(late) if late.len() == 1));
 }
@@ -40,7 +40,7 @@ fn a_server_that_answers_within_40_ms_is_asked_at_the_deadline() {
 #[test]
 fn a_server_in_trouble_is_not_asked_in_a_loop_when_a_time_is_up() {
     let (mut driver, now) = slow(100, 700);
-    driver.message(now, RTT);
+    driver.message(now, Wake::Front, RTT);
     attempt(&mut driver, at(210));
     driver.failed(at(550));
     let planned = driver.due.unwrap().0;

@@ -17,7 +17,7 @@ use super::rows;
 use super::session::{Life, Others, Session, far_ears, remove_ears};
 use super::wakes::{Letter, Mail, Socket};
 use crate::engine::{Ear, Failure};
-use crate::protocol::lock::{self, LockKeys, Standing};
+use crate::protocol::scheme::{self, Standing, scheme_of};
 use crate::protocol::script::{Call, Value};
 
 /// The state of a store in this process; used by whoever has the turn.
@@ -199,8 +199,8 @@ impl Store {
             return Err(refused("ERR", text));
         }
         let now = self.server.now();
-        if let (Ok(reply), Some((field, stay_ms))) = (&reply, lock::stays(call))
-            && matches!(lock::read_standing(reply.clone()), Ok(Standing::Ours))
+        if let (Ok(reply), Some((field, stay_ms))) = (&reply, scheme::stays(call))
+            && matches!(scheme::read_standing(reply.clone()), Ok(Standing::Ours))
         {
             let row = rows::staying(field.as_bytes());
             change.put(&rows::deadline(now.saturating_add(stay_ms), &row), &[])?;
@@ -253,24 +253,24 @@ impl Store {
         call: &Call,
         after: &mut Aftermath,
     ) -> Result<Option<String>, Failure> {
-        let Some(name) = lock::name_of(call) else {
+        let Some(scheme) = scheme_of(call) else {
             return Ok(None);
         };
-        let Some(field) = self.only_holder(name) else {
+        let Some(field) = self.only_holder(scheme.name()) else {
             return Ok(None);
         };
-        let client = lock::client_of(&field).unwrap_or_default();
+        let client = scheme::client_of(&field).unwrap_or_default();
         let session = match change.get(&rows::client(client))? {
             Some(session) if Some(session) != self.own_session().map(str::as_bytes) => session,
             _ => return Ok(None),
         };
         let session = String::from_utf8_lossy(session).into_owned();
-        let keys = LockKeys::new(name.clone());
+        let channel = scheme.waiting().channel.as_deref().unwrap_or_default();
         match self.others.life(change, &session)? {
             Life::Unknown => return Ok(None),
             Life::Alive => {
-                if self.server.channels.count(keys.channel.as_bytes()) > 0 {
-                    after.in_the_way = Some((keys.channel.as_bytes().to_vec(), session));
+                if self.server.channels.count(channel.as_bytes()) > 0 {
+                    after.in_the_way = Some((channel.as_bytes().to_vec(), session));
                 }
                 return Ok(None);
             }
@@ -280,7 +280,7 @@ impl Store {
             return Ok(None);
         }
         let micros = self.server.micros();
-        let release = lock::release_of_dead(&keys, field.clone());
+        let release = scheme.abandon(&scheme::dead_bearer(field.clone()));
         let wanted: Vec<_> = call.keys.iter().chain(&release.keys).cloned().collect();
         let both = Call {
             keys: wanted.into(),
@@ -297,7 +297,7 @@ impl Store {
         }
         let now = self.server.now();
         self.others.bury(change, &session, now)?;
-        after.freed = Some((keys.lock.clone(), field));
+        after.freed = Some((scheme.name().clone(), field));
         Ok(Some(session))
     }
 

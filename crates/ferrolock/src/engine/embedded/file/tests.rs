@@ -10,7 +10,8 @@ use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
 use crate::engine::{Clock, Ear, Failure, KEEPER_THREAD, Signal, Tick};
-use crate::protocol::lock::{self, Bearer, LockKeys};
+use crate::protocol::lock::{self, LockKeys};
+use crate::protocol::scheme::Bearer;
 use crate::protocol::script::{Call, Value};
 
 const LEASE: Duration = Duration::from_secs(600);

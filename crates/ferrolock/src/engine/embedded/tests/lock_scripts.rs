@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::engine::{Ear, Signal};
-use crate::protocol::lock::{self, Attempt, Bearer, LockKeys, Release, Rest, SCRIPTS, Standing};
+use crate::protocol::lock::{self, LockKeys, SCRIPTS};
+use crate::protocol::scheme::{
+    Attempt, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
+    read_release, read_standing,
+};
 
 struct Table {
     engine: Arc<MemoryEngine>,
@@ -46,30 +50,30 @@ impl Table {
             &self.engine,
             lock::reenter(&self.keys, bearer, lease, count),
         );
-        lock::read_standing(reply.unwrap()).unwrap()
+        read_standing(reply.unwrap()).unwrap()
     }
 
     fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Release {
         let reply = run(&self.engine, lock::release(&self.keys, bearer, left, need));
-        lock::read_release(reply.unwrap(), left).unwrap()
+        read_release(reply.unwrap(), left).unwrap()
     }
 
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Standing {
         let reply = run(&self.engine, lock::renew(&self.keys, bearer, lease));
-        lock::read_standing(reply.unwrap()).unwrap()
+        read_standing(reply.unwrap()).unwrap()
     }
 
     fn linger(&self, bearer: &Bearer, stay: Duration) -> Standing {
         let reply = run(&self.engine, lock::linger(&self.keys, bearer, stay));
-        lock::read_standing(reply.unwrap()).unwrap()
+        read_standing(reply.unwrap()).unwrap()
     }
 
     fn force_unlock(&self) -> bool {
         let reply = run(&self.engine, lock::force_unlock(&self.keys));
-        lock::read_force_unlock(reply.unwrap()).unwrap()
+        read_force_unlock(reply.unwrap()).unwrap()
     }
 
-    fn inspect(&self) -> (Option<Rest>, Vec<lock::Seen>) {
+    fn inspect(&self) -> (Option<Rest>, Vec<Seen>) {
         let reply = run(&self.engine, lock::inspect(&self.keys));
         lock::read_inspect(reply.unwrap()).unwrap()
     }
@@ -103,20 +107,25 @@ impl Ear for Deaf {
     fn hear(&self, _signal: Signal) {}
 }
 
+const GRANTED: Attempt = Attempt::Granted(Granted {
+    fence: None,
+    more: false,
+});
+
 fn busy(rest: Duration) -> Attempt {
-    Attempt::Busy(Rest::Left(rest))
+    Attempt::Busy(Rest::Left(rest).into())
 }
 
 #[tokio::test(start_paused = true)]
 async fn acquire_is_granted_once() {
     let table = Table::new();
 
-    assert_eq!(table.acquire(&bearer("a:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&bearer("a:1"), LEASE), GRANTED);
     assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(LEASE));
     tokio::time::advance(ms(10_000)).await;
     assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(ms(20_000)));
     // The same call, run again: granted, and nothing moves.
-    assert_eq!(table.acquire(&bearer("a:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&bearer("a:1"), LEASE), GRANTED);
     assert_eq!(table.left(), (20_000, -2));
     assert_eq!(table.count("a:1"), Some(1));
 }
@@ -130,7 +139,7 @@ async fn a_lease_ends_after_its_last_millisecond() {
     assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(ms(0)));
 
     tokio::time::advance(ms(1)).await;
-    assert_eq!(table.acquire(&bearer("b:1"), LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&bearer("b:1"), LEASE), GRANTED);
     assert_eq!(table.renew(&bearer("a:1"), LEASE), Standing::Taken);
 }
 
@@ -141,7 +150,7 @@ async fn acquire_sees_a_holder_that_never_expires() {
 
     assert_eq!(
         table.acquire(&bearer("a:1"), LEASE),
-        Attempt::Busy(Rest::NoExpiry)
+        Attempt::Busy(Rest::NoExpiry.into())
     );
 }
 
@@ -197,7 +206,7 @@ async fn the_last_release_frees() {
     assert_eq!(table.release(&b, 0, LEASE), Release::Not(Standing::Taken));
     assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 0 });
     assert_eq!(table.left(), (-2, -2));
-    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&b, LEASE), GRANTED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,7 +263,7 @@ async fn linger_leaves_the_name_taken_for_a_while() {
     assert_eq!(table.left(), (200, 200));
     assert_eq!(table.acquire(&b, LEASE), busy(ms(200)));
     tokio::time::advance(ms(201)).await;
-    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&b, LEASE), GRANTED);
 }
 
 #[test]
@@ -277,13 +286,13 @@ async fn inspect_tells_who_holds_and_since_when() {
 
     tokio::time::advance(ms(1234)).await;
 
-    let details = lock::Details {
+    let details = Details {
         held_for: ms(1234),
         pid: Some(42),
         host: Some("host".to_owned()),
         label: Some("the label".to_owned()),
     };
-    let seen = lock::Seen {
+    let seen = Seen {
         field: "a:1".to_owned(),
         count: 3,
         details: Some(details),
@@ -296,7 +305,7 @@ fn inspect_shows_a_foreign_holder_without_details() {
     let table = Table::new();
     table.put("redis.call('HSET', 'orders', 'x:1', 2)");
 
-    let seen = lock::Seen {
+    let seen = Seen {
         field: "x:1".to_owned(),
         count: 2,
         details: None,
@@ -331,7 +340,7 @@ async fn details_that_cannot_be_kept_are_left_out() {
     table.put("redis.call('SET', 'ferrolock_holder:{orders}', 'text')");
     let (a, b) = (named("a:1"), named("b:1"));
 
-    assert_eq!(table.acquire(&a, LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&a, LEASE), GRANTED);
     assert_eq!(table.left().0, 30_000);
     assert_eq!(table.acquire(&b, LEASE), busy(LEASE));
     assert_eq!(table.reenter(&a, ms(40_000), 2), Standing::Ours);
@@ -345,6 +354,6 @@ async fn details_that_cannot_be_kept_are_left_out() {
 
     assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 1 });
 
-    assert_eq!(table.acquire(&b, LEASE), Attempt::Granted);
+    assert_eq!(table.acquire(&b, LEASE), GRANTED);
     assert_eq!(table.linger(&b, ms(200)), Standing::Ours);
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::protocol::lock::{self, Bearer, LockKeys};
+use crate::protocol::key_type;
+use crate::protocol::lock::{self, LockKeys};
+use crate::protocol::scheme::Bearer;
 use crate::protocol::script::{Arg, Call as ScriptCall};
 
 /// One call of a batch.
@@ -409,7 +411,7 @@ impl Source {
             7 => lock::renew(keys, &bearer, lease),
             8 => lock::linger(keys, &bearer, lease),
             9 => lock::force_unlock(keys),
-            10 => lock::kind_of(keys),
+            10 => key_type::ask(&keys.lock),
             _ => lock::inspect(keys),
         })
     }

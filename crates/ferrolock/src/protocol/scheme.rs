@@ -1,0 +1,284 @@
+//! What the machinery asks of a kind of lock.
+//!
+//! One object per handle, without I/O and clock. The machinery (who waits, who holds, who renews) never knows kinds: it
+//! asks the scheme for calls, has it read their replies, and takes how a kind waits as data.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::lock::PlainLock;
+use super::script::{Arg, Call, Role, Value};
+#[cfg(test)]
+use super::several::Several;
+
+/// One kind of lock on one name.
+pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
+    /// What the table of names knows it by.
+    fn subject(&self) -> &Subject;
+
+    /// The lines whose attempts wait while a release of this one is not answered: that attempt could find our own hold.
+    fn barred(&self) -> SmallVec<[Subject; 1]> {
+        smallvec![self.subject().clone()]
+    }
+
+    fn waiting(&self) -> &Waiting;
+
+    /// Which waiters a message is for.
+    fn hears(&self, _payload: &[u8]) -> Wake {
+        Wake::Front
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call;
+    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply>;
+
+    /// One more hold of a tenure that the server has; leaves that count.
+    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call;
+
+    /// Leaves that many holds of a tenure, which need that much time.
+    fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call;
+
+    /// `lease` zero only asks.
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call;
+
+    /// Ends the last hold of a tenure; the name stays taken for `stay`.
+    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call;
+
+    /// Takes away whatever the field has or may yet get, for a caller or a process that has gone.
+    fn abandon(&self, bearer: &Bearer) -> Call {
+        self.release(bearer, 0, Duration::ZERO)
+    }
+
+    fn inspect(&self) -> Call;
+
+    /// The rest of the lease (`None`: free) and the holders.
+    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply>;
+
+    fn force_unlock(&self) -> Call;
+}
+
+impl dyn Scheme {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.subject().name
+    }
+}
+
+/// A kind on a name: each has its own line, its own re-entry and its own guards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    pub(crate) name: Arc<str>,
+    pub(crate) line: Line,
+}
+
+/// The kinds of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Line {
+    Lock,
+    #[cfg(test)]
+    Several,
+}
+
+/// The scheme of a call that a client made, by the folder of its script and its first key: for an engine that frees what
+/// dead processes left under it.
+pub(crate) fn scheme_of(call: &Call) -> Option<Arc<dyn Scheme>> {
+    let (folder, _) = call.script.name.split_once('/')?;
+    let name = call.keys.first()?.clone();
+    match folder {
+        "lock" => Some(Arc::new(PlainLock::new(name))),
+        #[cfg(test)]
+        "several" => Some(Arc::new(Several::new(name))),
+        _ => None,
+    }
+}
+
+/// Whether a call asks for a lock that its owner does not have.
+pub(crate) fn is_acquire(call: &Call) -> bool {
+    call.script.role == Role::Acquire
+}
+
+/// The field and the time in ms for which a call leaves the name taken, also when its process ends.
+pub(crate) fn stays(call: &Call) -> Option<(&Arc<str>, i64)> {
+    match call.args.as_slice() {
+        [Arg::Text(field), Arg::Int(stay)] if call.script.role == Role::Delay => {
+            Some((field, *stay))
+        }
+        _ => None,
+    }
+}
+
+/// The client in a field.
+pub(crate) fn client_of(field: &str) -> Option<&str> {
+    let (client, number) = field.rsplit_once(':')?;
+    number.parse::<u64>().ok().map(|_| client)
+}
+
+/// The bearer of a field whose process has ended: there may be details, of which only the key is needed.
+pub(crate) fn dead_bearer(field: Arc<str>) -> Bearer {
+    let who = Some(Arc::from(""));
+    Bearer { field, who }
+}
+
+/// How waiters of a kind wait.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Where releases are announced; `None`: attempts follow the clock alone.
+    pub(crate) channel: Option<Arc<str>>,
+    pub(crate) pace: Pace,
+    /// The server keeps a queue: a waiter's field stays the same from attempt to attempt, and is abandoned with its
+    /// request.
+    pub(crate) has_places: bool,
+    /// After a release of ours the waiters of other processes go first.
+    pub(crate) is_courteous: bool,
+}
+
+/// The pauses between attempts that no event asks for: the first after an event, doubled from one to the next up to the
+/// longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) first: Duration,
+    pub(crate) most: Duration,
+}
+
+/// What an attempt asks for.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) bearer: &'a Bearer,
+    pub(crate) lease: Duration,
+    /// The caller waits if it is busy: a kind with places gives it one.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no kind with places is built yet")
+    )]
+    pub(crate) waits: bool,
+}
+
+/// A tenure as scripts see it: its field, and whether it keeps details for people.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer {
+    pub(crate) field: Arc<str>,
+    /// `pid`, host and label, a line each; `None`: nothing is written.
+    pub(crate) who: Option<Arc<str>>,
+}
+
+/// The reply to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Granted(Granted),
+    Busy(Busy),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// A number that grows from grant to grant, where the kind has one.
+    pub(crate) fence: Option<u64>,
+    /// The next in line may get in too.
+    pub(crate) more: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy {
+    pub(crate) rest: Rest,
+    /// Where the server has put the waiter in its queue.
+    pub(crate) place: Option<u64>,
+}
+
+impl From<Rest> for Busy {
+    fn from(rest: Rest) -> Self {
+        Self { rest, place: None }
+    }
+}
+
+/// What a holder's lease still has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Left(Duration),
+    NoExpiry,
+}
+
+/// Whom a message wakes.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "no kind with places is built yet")
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// The first waiter in line.
+    Front,
+    /// The waiter at that place.
+    Named(u64),
+    Nobody,
+}
+
+/// The reply to a question about a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Ours,
+    /// Nothing is there.
+    Gone,
+    /// Another field is there.
+    Taken,
+}
+
+/// The reply to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// The hold is given back, and so many heard of it.
+    Free { heard: u64 },
+    /// Other holds of the tenure go on.
+    Left,
+    /// It was not ours: gone, or taken.
+    Not(Standing),
+}
+
+/// A holder as the server shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) field: String,
+    pub(crate) count: u32,
+    pub(crate) details: Option<Details>,
+}
+
+/// What a holder of ours wrote about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Details {
+    pub(crate) held_for: Duration,
+    pub(crate) pid: Option<u32>,
+    pub(crate) host: Option<String>,
+    pub(crate) label: Option<String>,
+}
+
+/// A reply that is none of those a script gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadReply(pub(crate) &'static str, pub(crate) Value);
+
+/// The reply to a re-entry, a renewal or a delayed release: the same for every kind.
+pub(crate) fn read_standing(reply: Value) -> Result<Standing, BadReply> {
+    match reply {
+        Value::Int(1) => Ok(Standing::Ours),
+        Value::Int(0) => Ok(Standing::Gone),
+        Value::Int(-1) => Ok(Standing::Taken),
+        other => Err(BadReply("standing", other)),
+    }
+}
+
+/// The reply to a release that leaves that many holds: the same for every kind.
+pub(crate) fn read_release(reply: Value, left: u32) -> Result<Release, BadReply> {
+    match reply {
+        Value::Int(-1) => Ok(Release::Not(Standing::Gone)),
+        Value::Int(-2) => Ok(Release::Not(Standing::Taken)),
+        Value::Int(heard @ 0..) if left == 0 => Ok(Release::Free {
+            heard: heard.unsigned_abs(),
+        }),
+        Value::Int(0) => Ok(Release::Left),
+        other => Err(BadReply("release", other)),
+    }
+}
+
+pub(crate) fn read_force_unlock(reply: Value) -> Result<bool, BadReply> {
+    match reply {
+        Value::Int(freed @ (0 | 1)) => Ok(freed == 1),
+        other => Err(BadReply("force unlock", other)),
+    }
+}

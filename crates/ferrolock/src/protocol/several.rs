@@ -1,0 +1,137 @@
+//! A lock with room for two and a queue on the server: a kind for tests alone, which shows what the machinery takes as data.
+//!
+//! No details, no counts above one. What is the same for every hash with fields it has from the plain lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::smallvec;
+
+use super::keys::prefixed;
+use super::lock::PlainLock;
+use super::scheme::{
+    Ask, Attempt, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
+    Waiting, Wake,
+};
+use super::script::{Arg, Call, Form, Script, Value, script};
+
+static ACQUIRE: Script = script!("several/acquire", Acquire);
+static RELEASE: Script = script!("several/release", Release);
+
+#[derive(Debug)]
+pub(crate) struct Several {
+    subject: Subject,
+    waiting: Waiting,
+    plain: PlainLock,
+    channel: Arc<str>,
+    queue: Arc<str>,
+}
+
+impl Several {
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        let channel = prefixed("several__channel", &name);
+        let line = Line::Several;
+        Self {
+            plain: PlainLock::new(name.clone()),
+            queue: prefixed("several_queue", &name),
+            waiting: Waiting {
+                channel: Some(channel.clone()),
+                pace: Pace {
+                    first: Duration::from_secs(100),
+                    most: Duration::from_secs(100),
+                },
+                has_places: true,
+                is_courteous: false,
+            },
+            subject: Subject { name, line },
+            channel,
+        }
+    }
+}
+
+impl Scheme for Several {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    fn hears(&self, payload: &[u8]) -> Wake {
+        let place = str::from_utf8(payload)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        place.map_or(Wake::Nobody, Wake::Named)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        let lease = i64::try_from(ask.lease.as_millis()).unwrap_or(i64::MAX);
+        Call {
+            script: &ACQUIRE,
+            keys: smallvec![self.subject.name.clone(), self.queue.clone()],
+            args: smallvec![
+                Arg::Text(ask.bearer.field.clone()),
+                Arg::Int(lease),
+                Arg::Int(ask.waits.into()),
+            ],
+            form: Form::Hash,
+        }
+    }
+
+    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply> {
+        let Value::List(parts) = &reply else {
+            return Err(BadReply("several", reply));
+        };
+        match parts.as_slice() {
+            [Value::Int(1), Value::Int(fence), Value::Int(more)] => {
+                let fence = u64::try_from(*fence).ok();
+                let more = *more == 1;
+                Ok(Attempt::Granted(Granted { fence, more }))
+            }
+            [Value::Int(0), Value::Int(rest), Value::Int(place)] => {
+                let rest = Rest::Left(Duration::from_millis(rest.unsigned_abs()));
+                let place = u64::try_from(*place).ok();
+                Ok(Attempt::Busy(Busy { rest, place }))
+            }
+            _ => Err(BadReply("several", reply)),
+        }
+    }
+
+    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call {
+        self.plain.reenter(bearer, lease, count)
+    }
+
+    fn release(&self, bearer: &Bearer, _left: u32, _need: Duration) -> Call {
+        Call {
+            script: &RELEASE,
+            keys: smallvec![
+                self.subject.name.clone(),
+                self.channel.clone(),
+                self.queue.clone()
+            ],
+            args: smallvec![Arg::Text(bearer.field.clone())],
+            form: Form::default(),
+        }
+    }
+
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call {
+        self.plain.renew(bearer, lease)
+    }
+
+    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
+        self.plain.delay_release(bearer, stay)
+    }
+
+    fn inspect(&self) -> Call {
+        self.plain.inspect()
+    }
+
+    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply> {
+        self.plain.read_inspect(reply)
+    }
+
+    fn force_unlock(&self) -> Call {
+        self.plain.force_unlock()
+    }
+}
