@@ -6,6 +6,7 @@ import org.redisson.api.RedissonClient;
 
 /** A client of Redisson, the threads that use it and the objects that they share. */
 final class Client {
+    private static final long INTERRUPT_LIMIT_NANOS = 2_000_000_000L;
     private final RedissonClient redisson;
     private final Synchronizers synchronizers;
     private final Map<String, Worker> workers = new ConcurrentHashMap<>();
@@ -36,9 +37,14 @@ final class Client {
         worker.end(last);
     }
 
-    /** What its threads wait for will not come: they are interrupted. */
+    /**
+     * What its threads wait for will not come: they are interrupted, and hear of that while Redisson still answers; but
+     * for those in calls that no interrupt ends.
+     */
     void close() {
         workers.values().forEach(Worker::abandon);
+        long until = System.nanoTime() + INTERRUPT_LIMIT_NANOS;
+        workers.values().forEach(worker -> worker.awaitEnd(until));
         workers.clear();
         redisson.shutdown();
     }

@@ -39,6 +39,16 @@ final class Worker {
         end(() -> {});
     }
 
+    /** Waits until the thread has ended, at most until then. */
+    void awaitEnd(long untilNanos) {
+        long millis = (untilNanos - System.nanoTime()) / 1_000_000;
+        try {
+            thread.join(Math.max(1, millis));
+        } catch (InterruptedException hurried) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     /** Interrupts what the thread does, or, if it is idle, what it does next. */
     Object interrupt() {
         thread.interrupt();
