@@ -47,7 +47,7 @@ pub use proxy::Proxy;
 pub use resp::Reply;
 pub use server::{Builder, Server};
 pub use stalls::Stalls;
-pub use stub::{Answer, StubServer};
+pub use stub::{Answer, Seen, StubServer};
 pub use wait::{LIMIT, eventually, eventually_async, within};
 
 /// A directory for a store of the test's own, as private as a store has to be.

@@ -1,46 +1,60 @@
-//! A server that answers as told, for what real servers here do not do.
+//! A server that answers as told, and fails as told, for what real servers here do not do.
 
+mod answer;
+
+use self::answer::{first_contact, push};
 use crate::resp::read_reply;
+use std::collections::HashSet;
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use tokio::net::TcpSocket;
+use tokio::sync::watch;
+
+pub use self::answer::Answer;
 
 /// A scripted server on a port of its own; it remembers every command.
 #[derive(Debug)]
 pub struct StubServer {
     address: SocketAddr,
+    /// Bound, never listening: the port goes to no other program while the server is stopped.
+    _port: TcpSocket,
     shared: Arc<Shared>,
-    listener: Option<JoinHandle<()>>,
+    listener: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a stub answers, in either version of the protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// No value.
-    Nil,
-    /// A status: `OK`.
-    Status(String),
-    /// An error, with its code word.
-    Error(String),
-    /// A number.
-    Int(i64),
-    /// A string.
-    Text(String),
-    /// Several answers.
-    List(Vec<Answer>),
-    /// Answers by name, in version 3.
-    Map(Vec<(Answer, Answer)>),
-    /// No answer; the connection is closed.
-    Close,
+/// What a stub was asked, in order. A command is in it once its answer is decided, and before that is sent.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Every command, word by word.
+    pub commands: Vec<Vec<String>>,
+    /// How many clients ever connected.
+    pub connections: usize,
+}
+
+type Script = dyn Fn(&[String]) -> Answer + Send + Sync;
+
+struct Shared {
+    script: Box<Script>,
+    seen: watch::Sender<Seen>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    ended: AtomicBool,
-    commands: Mutex<Vec<Vec<String>>>,
-    clients: Mutex<Vec<TcpStream>>,
+struct State {
+    is_stopped: bool,
+    is_frozen: bool,
+    clients: Vec<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    number: usize,
+    stream: TcpStream,
+    /// What a frozen server has not sent yet.
+    held: Vec<u8>,
+    channels: HashSet<String>,
 }
 
 impl StubServer {
@@ -58,26 +72,21 @@ impl StubServer {
     /// A server that answers every command with what `script` says.
     #[track_caller]
     pub fn start(script: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared::default());
-        let script = Arc::new(script);
-        let accepting = Arc::clone(&shared);
-        let listener = std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                if accepting.ended.load(Ordering::SeqCst) {
-                    return;
-                }
-                let (script, shared) = (Arc::clone(&script), Arc::clone(&accepting));
-                // Ends with its client, or with an answer that closes the connection.
-                std::thread::spawn(move || shared.serve(client, &*script));
-            }
-        });
-        Self {
-            address,
-            shared,
-            listener: Some(listener),
-        }
+        let port = TcpSocket::new_v4().expect("a socket");
+        port.set_reuseaddr(true).expect("it is not bound yet");
+        port.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let stub = Self {
+            address: port.local_addr().expect("it is bound"),
+            _port: port,
+            shared: Arc::new(Shared {
+                script: Box::new(script),
+                seen: watch::Sender::default(),
+                state: Mutex::default(),
+            }),
+            listener: Mutex::default(),
+        };
+        stub.restart();
+        stub
     }
 
     /// What a client is to connect to.
@@ -95,126 +104,202 @@ impl StubServer {
         self.address
     }
 
+    /// What it was asked so far.
+    pub fn seen(&self) -> Seen {
+        self.shared.seen.borrow().clone()
+    }
+
     /// Every command so far, in the order they came.
     pub fn commands(&self) -> Vec<Vec<String>> {
-        lock(&self.shared.commands).clone()
+        self.seen().commands
     }
 
     /// How often a command came, by its first word in any case.
     pub fn count(&self, name: &str) -> usize {
-        lock(&self.shared.commands)
-            .iter()
-            .filter(|words| {
-                words
-                    .first()
-                    .is_some_and(|word| word.eq_ignore_ascii_case(name))
-            })
+        self.shared.seen.borrow().count(name)
+    }
+
+    /// Resolves when what was seen is as wanted.
+    pub async fn until(&self, wanted: impl FnMut(&Seen) -> bool) {
+        let mut seen = self.shared.seen.subscribe();
+        let _ = seen.wait_for(wanted).await.expect("the sender is ours");
+    }
+
+    /// Closes all connections.
+    pub fn kick(&self) {
+        for client in self.shared.state().clients.drain(..) {
+            let _ = client.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Dies: takes no new connections and closes those that are there.
+    pub fn stop(&self) {
+        self.shared.state().is_stopped = true;
+        // Wakes the listener, which then sees that it has ended.
+        let woken = TcpStream::connect(self.address).is_ok();
+        if let Some(listener) = lock(&self.listener).take().filter(|_| woken) {
+            let _ = listener.join();
+        }
+        self.kick();
+    }
+
+    /// Takes connections again, at the same address.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.shared.state().is_stopped = false;
+        let listener = TcpListener::bind(self.address).expect("the port is ours");
+        let shared = Arc::clone(&self.shared);
+        *lock(&self.listener) = Some(std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if shared.state().is_stopped {
+                    return;
+                }
+                shared.accept(client);
+            }
+        }));
+    }
+
+    /// Stops writing, reads on; what it would have written is sent by [`StubServer::thaw`].
+    pub fn freeze(&self) {
+        self.shared.state().is_frozen = true;
+    }
+
+    /// Writes again.
+    pub fn thaw(&self) {
+        let mut state = self.shared.state();
+        state.is_frozen = false;
+        for client in &mut state.clients {
+            let held = std::mem::take(&mut client.held);
+            let _ = client.stream.write_all(&held);
+        }
+    }
+
+    /// Sends a message to those that joined a channel; how many they are.
+    pub fn publish(&self, channel: &str, payload: &str) -> usize {
+        let message = push("message", channel, &Answer::text(payload));
+        self.push_to(channel, &message)
+    }
+
+    /// Ends the subscriptions of a channel, which no client asked for; how many they are.
+    pub fn cut(&self, channel: &str) -> usize {
+        let end = push("unsubscribe", channel, &Answer::Int(0));
+        self.push_to(channel, &end)
+    }
+
+    fn push_to(&self, channel: &str, bytes: &str) -> usize {
+        let mut state = self.shared.state();
+        let is_frozen = state.is_frozen;
+        let joined = |client: &&mut Client| client.channels.contains(channel);
+        state
+            .clients
+            .iter_mut()
+            .filter(joined)
+            .filter_map(|client| client.send(bytes, is_frozen).ok())
             .count()
     }
 }
 
 impl Drop for StubServer {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
-        for client in lock(&self.shared.clients).drain(..) {
-            let _ = client.shutdown(Shutdown::Both);
-        }
-        // Wakes the listener, which then sees that it has ended.
-        let woken = TcpStream::connect(self.address).is_ok();
-        if let Some(listener) = self.listener.take().filter(|_| woken) {
-            let _ = listener.join();
-        }
+        self.stop();
+    }
+}
+
+impl Seen {
+    /// How often a command came, by its first word in any case.
+    pub fn count(&self, name: &str) -> usize {
+        let named = |words: &&Vec<String>| {
+            words
+                .first()
+                .is_some_and(|word| word.eq_ignore_ascii_case(name))
+        };
+        self.commands.iter().filter(named).count()
     }
 }
 
 impl Shared {
-    fn serve(&self, client: TcpStream, script: &dyn Fn(&[String]) -> Answer) -> io::Result<()> {
-        client.set_nodelay(true)?;
-        lock(&self.clients).push(client.try_clone()?);
-        let mut output = client.try_clone()?;
-        let mut input = BufReader::new(client);
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn accept(self: &Arc<Self>, stream: TcpStream) {
+        let (Ok(()), Ok(input)) = (stream.set_nodelay(true), stream.try_clone()) else {
+            return;
+        };
+        let number = self.seen.borrow().connections;
+        self.state().clients.push(Client {
+            number,
+            stream,
+            held: Vec::new(),
+            channels: HashSet::new(),
+        });
+        self.seen.send_modify(|seen| seen.connections += 1);
+        let shared = Arc::clone(self);
+        // Ends with its client, or with an answer that closes the connection.
+        std::thread::spawn(move || {
+            let _ = shared.serve(number, input);
+            let mut state = shared.state();
+            let is_it = |client: &mut Client| client.number == number;
+            for client in state.clients.extract_if(.., is_it) {
+                let _ = client.stream.shutdown(Shutdown::Both);
+            }
+        });
+    }
+
+    fn serve(&self, number: usize, input: TcpStream) -> io::Result<()> {
+        let mut input = BufReader::new(input);
         loop {
             let command = read_reply(&mut input)?.texts();
-            lock(&self.commands).push(command.clone());
-            match script(&command) {
-                Answer::Close => return output.shutdown(Shutdown::Both),
-                answer => output.write_all(answer.encode().as_bytes())?,
+            let answer = (self.script)(&command);
+            self.seen
+                .send_modify(|seen| seen.commands.push(command.clone()));
+            let mut state = self.state();
+            let is_frozen = state.is_frozen;
+            let client = state.clients.iter_mut().find(|it| it.number == number);
+            match (client, answer) {
+                (None, _) | (_, Answer::Close) => return Ok(()),
+                (Some(client), answer) => client.reply(&command, answer, is_frozen)?,
             }
         }
     }
 }
 
-impl Answer {
-    /// The status `OK`.
-    pub fn ok() -> Self {
-        Self::Status("OK".to_owned())
-    }
-
-    /// A string.
-    pub fn text(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-
-    /// An error as a server gives it for a command it does not know.
-    pub fn unknown(command: &[String]) -> Self {
-        let name = command.first().map_or("", String::as_str);
-        Self::Error(format!("ERR unknown command '{name}'"))
-    }
-
-    fn encode(&self) -> String {
-        match self {
-            Self::Nil => "$-1\r\n".to_owned(),
-            Self::Status(word) => format!("+{word}\r\n"),
-            Self::Error(text) => format!("-{text}\r\n"),
-            Self::Int(number) => format!(":{number}\r\n"),
-            Self::Text(text) => format!("${}\r\n{text}\r\n", text.len()),
-            Self::List(list) => {
-                let parts: String = list.iter().map(Self::encode).collect();
-                format!("*{}\r\n{parts}", list.len())
+impl Client {
+    fn reply(&mut self, command: &[String], answer: Answer, is_frozen: bool) -> io::Result<()> {
+        let channels = command.iter().skip(1);
+        let confirm = |kind| {
+            let confirmation = |channel: &String| push(kind, channel, &Answer::Int(1));
+            channels.clone().map(confirmation).collect::<String>()
+        };
+        let bytes = match answer {
+            Answer::Join => {
+                self.channels.extend(channels.clone().cloned());
+                confirm("subscribe")
             }
-            Self::Map(map) => {
-                let pair = |(name, value): &(Self, Self)| name.encode() + &value.encode();
-                let parts: String = map.iter().map(pair).collect();
-                format!("%{}\r\n{parts}", map.len())
+            Answer::Leave => {
+                self.channels.retain(|joined| !command.contains(joined));
+                confirm("unsubscribe")
             }
-            Self::Close => String::new(),
+            answer => answer.encode(),
+        };
+        self.send(&bytes, is_frozen)
+    }
+
+    fn send(&mut self, bytes: &str, is_frozen: bool) -> io::Result<()> {
+        if is_frozen {
+            self.held.write_all(bytes.as_bytes())
+        } else {
+            self.stream.write_all(bytes.as_bytes())
         }
     }
 }
 
-fn first_contact(version: &str, command: &[String]) -> Answer {
-    let words: Vec<_> = command
-        .iter()
-        .map(|word| word.to_ascii_uppercase())
-        .collect();
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
-    match words[..] {
-        ["HELLO", "3", ..] => Answer::Map(hello(version, 3)),
-        ["HELLO", ..] => {
-            let flat = |(name, value)| [name, value];
-            Answer::List(hello(version, 2).into_iter().flat_map(flat).collect())
-        }
-        ["INFO", ..] => Answer::Text(format!(
-            "# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n"
-        )),
-        ["PING"] => Answer::Status("PONG".to_owned()),
-        ["CLIENT", "ID"] => Answer::Int(1),
-        ["CLIENT", "INFO"] => Answer::text("id=1 addr=127.0.0.1:1 name= user=default resp=3\n"),
-        ["CLIENT", "SETNAME", ..] | ["AUTH", ..] | ["SELECT", ..] => Answer::ok(),
-        _ => Answer::unknown(command),
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
-}
-
-fn hello(version: &str, protocol: i64) -> Vec<(Answer, Answer)> {
-    vec![
-        (Answer::text("server"), Answer::text("redis")),
-        (Answer::text("version"), Answer::text(version)),
-        (Answer::text("proto"), Answer::Int(protocol)),
-        (Answer::text("id"), Answer::Int(1)),
-        (Answer::text("mode"), Answer::text("standalone")),
-        (Answer::text("role"), Answer::text("master")),
-        (Answer::text("modules"), Answer::List(Vec::new())),
-    ]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -245,16 +330,6 @@ mod tests {
     }
 
     #[test]
-    fn hello_in_version_three_is_answered_with_a_map() {
-        let map = first_contact("6.2.14", &["hello".to_owned(), "3".to_owned()]).encode();
-
-        assert!(
-            map.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"),
-            "{map}"
-        );
-    }
-
-    #[test]
     fn commands_are_counted_and_unknown_ones_refused() {
         let stub = StubServer::old();
         let mut client = connect(&stub);
@@ -280,7 +355,35 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_stub_is_not_there_any_more() {
+    fn what_a_frozen_stub_would_have_said_comes_when_it_is_thawed() {
+        let stub = StubServer::old();
+        let mut client = connect(&stub);
+        stub.freeze();
+
+        client.send(&["PING"]).unwrap();
+        crate::eventually(crate::LIMIT, "it was read", || stub.count("PING") == 1);
+        stub.thaw();
+
+        assert_eq!(client.receive().unwrap(), "PONG".into());
+    }
+
+    #[test]
+    fn a_stopped_stub_comes_back_at_its_address() {
+        let stub = StubServer::old();
+        let mut client = connect(&stub);
+        client.command(&["PING"]);
+
+        stub.stop();
+
+        assert!(client.try_command(&["PING"]).is_err());
+        assert!(Connection::open(&Address::Tcp(stub.address())).is_err());
+        stub.restart();
+        assert_eq!(connect(&stub).command(&["PING"]), "PONG".into());
+        assert_eq!(stub.seen().connections, 2);
+    }
+
+    #[test]
+    fn a_dropped_stub_is_gone() {
         let stub = StubServer::old();
         let mut client = connect(&stub);
         client.command(&["PING"]);

@@ -5,7 +5,6 @@
 
 mod hash;
 mod list;
-mod ranked;
 mod sorted_set;
 
 use std::collections::{BTreeMap, BTreeSet};

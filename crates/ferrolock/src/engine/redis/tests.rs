@@ -22,7 +22,7 @@ static ECHO: Script = Script::new("test/echo", "return ARGV[1]");
 const HANG: Duration = Duration::from_secs(60);
 
 fn config(fake: &Fake) -> Config {
-    Config::parse(&format!("redis://{}", fake.address)).unwrap()
+    Config::parse(&format!("redis://{}", fake.address())).unwrap()
 }
 
 fn lazy(fake: &Fake) -> Arc<RedisEngine> {

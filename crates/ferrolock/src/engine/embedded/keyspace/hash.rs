@@ -1,9 +1,8 @@
 //! Fields with a value each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::ranked::Ranked;
 use super::{Collection, Data};
 
 /// Fields with a value each, in the order in which they came.
@@ -12,7 +11,8 @@ use super::{Collection, Data};
 #[derive(Debug, Default)]
 pub(in super::super) struct Hash {
     fields: BTreeMap<Arc<[u8]>, Slot>,
-    order: Ranked<(u64, Arc<[u8]>)>,
+    /// By place: a rank is an index, and a new field comes last.
+    order: VecDeque<(u64, Arc<[u8]>)>,
     next: u64,
 }
 
@@ -35,7 +35,7 @@ impl Hash {
         }
         let (field, place) = (Arc::<[u8]>::from(field), self.next);
         self.next += 1;
-        self.order.insert((place, field.clone()));
+        self.order.push_back((place, field.clone()));
         let value = value.to_vec();
         self.fields.insert(field, Slot { place, value });
         true
@@ -46,7 +46,9 @@ impl Hash {
         let Some((field, slot)) = self.fields.remove_entry(field) else {
             return false;
         };
-        self.order.remove(&(slot.place, field));
+        if let Ok(rank) = self.order.binary_search(&(slot.place, field)) {
+            self.order.remove(rank);
+        }
         debug_assert_eq!(self.order.len(), self.fields.len());
         true
     }
@@ -55,7 +57,7 @@ impl Hash {
         self.fields.len()
     }
 
-    /// A hash as it was, from the places of its fields and the next free one.
+    /// A hash as it was, from the places of its fields, lowest first, and the next free one.
     pub(in super::super) fn restored(
         next: u64,
         fields: impl Iterator<Item = (u64, Vec<u8>, Vec<u8>)>,
@@ -66,7 +68,7 @@ impl Hash {
         };
         for (place, field, value) in fields {
             let field = Arc::<[u8]>::from(field);
-            hash.order.insert((place, field.clone()));
+            hash.order.push_back((place, field.clone()));
             hash.fields.insert(field, Slot { place, value });
         }
         hash
@@ -76,7 +78,7 @@ impl Hash {
     pub(in super::super) fn places(&self) -> (u64, impl Iterator<Item = (u64, &[u8], &[u8])>) {
         let fields = self
             .order
-            .iter_from(0)
+            .iter()
             .filter_map(|(place, field)| Some((*place, &**field, self.get(field)?)));
         (self.next, fields)
     }
@@ -89,15 +91,17 @@ impl Hash {
     /// Fields and values from the oldest but so many on.
     pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.order
-            .iter_from(rank)
+            .iter()
+            .skip(rank)
             .filter_map(|(_, field)| Some((&**field, self.get(field)?)))
     }
 
     /// Fields and values from a cursor on, each with the cursor behind it. A cursor outlives changes of the hash.
     pub(in super::super) fn scan(&self, cursor: u64) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
-        let rank = self.order.count_while(|(place, _)| *place < cursor);
+        let rank = self.order.partition_point(|(place, _)| *place < cursor);
         self.order
-            .iter_from(rank)
+            .iter()
+            .skip(rank)
             .filter_map(|(place, field)| Some((place + 1, &**field, self.get(field)?)))
     }
 }

@@ -1,11 +1,10 @@
 //! Members in the order of their scores.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ranked::Ranked;
 use super::{Collection, Data};
 
 /// Members in the order of their scores; those of one score in the order of their bytes.
@@ -14,7 +13,8 @@ use super::{Collection, Data};
 #[derive(Debug, Default)]
 pub(in super::super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
-    order: Ranked<Place>,
+    /// Sorted: a rank is an index, and the ends, where queues change, cost least.
+    order: VecDeque<Place>,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl SortedSet {
             score,
             member: member.clone(),
         };
-        Some(self.order.count_while(|other| *other < place))
+        self.order.binary_search(&place).ok()
     }
 
     /// Adds a member, or gives one a new score.
@@ -80,7 +80,9 @@ impl SortedSet {
         self.remove(member);
         let member = Arc::<[u8]>::from(member);
         self.scores.insert(member.clone(), score);
-        self.order.insert(Place { score, member });
+        let place = Place { score, member };
+        let rank = self.order.partition_point(|other| *other < place);
+        self.order.insert(rank, place);
     }
 
     /// Removes a member; whether it was there.
@@ -88,17 +90,19 @@ impl SortedSet {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
         };
-        self.order.remove(&Place { score, member });
+        if let Ok(rank) = self.order.binary_search(&Place { score, member }) {
+            self.order.remove(rank);
+        }
         debug_assert_eq!(self.order.len(), self.scores.len());
         true
     }
 
     /// The ranks of the members whose scores lie between two bounds.
     pub(in super::super) fn ranks_between(&self, min: Bound, max: Bound) -> Range<usize> {
-        let start = self.order.count_while(|place| {
+        let start = self.order.partition_point(|place| {
             place.score < min.score || (min.is_open && place.score == min.score)
         });
-        let end = self.order.count_while(|place| {
+        let end = self.order.partition_point(|place| {
             place.score < max.score || (!max.is_open && place.score == max.score)
         });
         start..end.max(start)
@@ -107,20 +111,21 @@ impl SortedSet {
     /// Members with their scores from a rank on, the lowest first.
     pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], f64)> {
         self.order
-            .iter_from(rank)
+            .iter()
+            .skip(rank)
             .map(|place| (&*place.member, place.score))
     }
 
     /// Removes the members of these ranks and gives them back.
     pub(in super::super) fn remove_ranks(&mut self, ranks: &Range<usize>) -> Vec<(Arc<[u8]>, f64)> {
-        let out = self.order.remove_ranks(ranks);
-        for place in &out {
-            self.scores.remove(&place.member);
+        let end = ranks.end.min(self.order.len());
+        let out = self.order.drain(ranks.start.min(end)..end);
+        let out: Vec<_> = out.map(|place| (place.member, place.score)).collect();
+        for (member, _) in &out {
+            self.scores.remove(member);
         }
         debug_assert_eq!(self.order.len(), self.scores.len());
-        out.into_iter()
-            .map(|place| (place.member, place.score))
-            .collect()
+        out
     }
 }
 
@@ -145,5 +150,53 @@ impl Collection for SortedSet {
 
     fn is_empty(&self) -> bool {
         self.scores.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_scores_and_ranks_are_those_of_a_list_that_is_sorted_anew_each_time() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut set, mut model) = (SortedSet::default(), Vec::<(f64, Vec<u8>)>::new());
+
+        for _ in 0..20_000 {
+            let (member, score) = (vec![random.u8(0..200)], f64::from(random.u8(0..20)));
+            let was_there = model.iter().any(|(_, other)| *other == member);
+            match random.u8(0..100) {
+                0 => {
+                    let (start, end) = (random.usize(0..=200), random.usize(0..=200));
+                    let start = start.min(model.len());
+                    let ranks = start..end.clamp(start, model.len());
+                    let gone: Vec<_> = model.drain(ranks.clone()).collect();
+                    let removed = set.remove_ranks(&ranks).into_iter();
+                    assert!(
+                        removed
+                            .map(|(member, score)| (score, member.to_vec()))
+                            .eq(gone)
+                    );
+                }
+                1..50 => {
+                    model.retain(|(_, other)| *other != member);
+                    assert_eq!(set.remove(&member), was_there);
+                }
+                _ => {
+                    model.retain(|(_, other)| *other != member);
+                    model.push((score, member.clone()));
+                    model.sort_by(|a, b| a.partial_cmp(b).unwrap());
+                    set.set(&member, score);
+                }
+            }
+            let rank = model.iter().position(|(_, other)| *other == member);
+            assert_eq!(set.rank(&member), rank);
+            let members = set.iter_from(0);
+            assert!(
+                members
+                    .map(|(member, score)| (score, member.to_vec()))
+                    .eq(model.clone())
+            );
+        }
     }
 }

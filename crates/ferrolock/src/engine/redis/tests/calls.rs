@@ -5,7 +5,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_reply_comes_back_to_its_call() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = connected(&fake).await;
 
     assert_eq!(call(&engine, "hello").await, Ok(bytes("hello")));
@@ -17,7 +17,7 @@ async fn a_reply_comes_back_to_its_call() {
 
 #[tokio::test]
 async fn a_call_whose_reply_was_lost_is_unknown_and_has_run_once() {
-    let fake = Fake::start_with(|rules| rules.on_script = OnScript::LoseReply).await;
+    let fake = Fake::start_with(|rules| rules.on_script = OnScript::LoseReply);
     let engine = connected(&fake).await;
 
     let lost = call(&engine, "a").await;
@@ -32,12 +32,12 @@ async fn a_call_whose_reply_was_lost_is_unknown_and_has_run_once() {
 
 #[tokio::test]
 async fn a_call_under_way_when_the_server_dies_is_not_sent_to_the_next_one() {
-    let mut fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow).await;
+    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = connected(&fake).await;
 
     let under_way = tokio::spawn(engine.call(Lane::Commands, echo("a")));
     fake.until(|seen| seen.count("EVALSHA") == 1).await;
-    fake.stop().await;
+    fake.stop();
     let lost = under_way.await.unwrap();
     fake.rules().on_script = OnScript::Echo;
     fake.restart();
@@ -50,10 +50,10 @@ async fn a_call_under_way_when_the_server_dies_is_not_sent_to_the_next_one() {
 
 #[tokio::test]
 async fn a_call_without_a_connection_is_not_sent() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = connected(&fake).await;
 
-    fake.stop().await;
+    fake.stop();
     // Until its end is known, a connection may have taken the call.
     let mut reply = call(&engine, "a").await;
     while matches!(reply, Err(Failure::Unknown(_))) {
@@ -66,8 +66,8 @@ async fn a_call_without_a_connection_is_not_sent() {
 
 #[tokio::test]
 async fn trouble_is_told_while_there_is_any() {
-    let mut fake = Fake::start().await;
-    fake.stop().await;
+    let fake = Fake::start();
+    fake.stop();
     let engine = lazy(&fake);
 
     let unreachable = engine.connect().await.unwrap_err();
@@ -84,7 +84,7 @@ async fn trouble_is_told_while_there_is_any() {
 
 #[tokio::test]
 async fn a_black_holed_connection_is_replaced_and_its_calls_are_unknown() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = impatient(&fake).await;
 
     fake.rules().mute = true;
@@ -101,7 +101,7 @@ async fn a_black_holed_connection_is_replaced_and_its_calls_are_unknown() {
 
 #[tokio::test]
 async fn callers_who_give_up_do_not_hide_that_a_connection_is_dead() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = impatient(&fake).await;
 
     fake.rules().mute = true;
@@ -118,7 +118,7 @@ async fn callers_who_give_up_do_not_hide_that_a_connection_is_dead() {
 
 #[tokio::test]
 async fn a_server_that_stood_still_answers_each_caller_its_own_reply() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = connected(&fake).await;
 
     fake.freeze();
@@ -142,7 +142,7 @@ async fn a_server_that_stood_still_answers_each_caller_its_own_reply() {
 
 #[tokio::test]
 async fn an_unknown_script_is_sent_once_with_its_text() {
-    let fake = Fake::start_with(|rules| rules.knows_scripts = false).await;
+    let fake = Fake::start_with(|rules| rules.knows_scripts = false);
     let engine = connected(&fake).await;
 
     let first = call(&engine, "a").await;
@@ -157,8 +157,7 @@ async fn an_unknown_script_is_sent_once_with_its_text() {
 async fn an_error_of_the_server_is_told_with_its_code() {
     let fake = Fake::start_with(|rules| {
         rules.on_script = OnScript::Error("WRONGTYPE Operation against a key");
-    })
-    .await;
+    });
     let engine = connected(&fake).await;
 
     let reply = call(&engine, "a").await;
@@ -177,8 +176,7 @@ async fn an_error_of_the_server_is_told_with_its_code() {
 async fn a_server_that_takes_no_writes_is_left_after_the_caller_was_told() {
     let fake = Fake::start_with(|rules| {
         rules.on_script = OnScript::Error("READONLY You can't write against a read only replica.");
-    })
-    .await;
+    });
     let engine = connected(&fake).await;
 
     let reply = call(&engine, "a").await;
@@ -189,7 +187,7 @@ async fn a_server_that_takes_no_writes_is_left_after_the_caller_was_told() {
 
 #[tokio::test]
 async fn what_was_asked_of_a_server_that_takes_no_writes_is_still_answered() {
-    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Error("READONLY no")).await;
+    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Error("READONLY no"));
     let engine = connected(&fake).await;
 
     fake.freeze();

@@ -5,7 +5,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_wrong_password_is_told_by_its_code_and_shown_nowhere() {
-    let fake = Fake::start_with(|rules| rules.password = Some("right")).await;
+    let fake = Fake::start_with(|rules| rules.password = Some("right"));
     let mut config = config(&fake);
     config.set_password("s3cr3t");
     let engine = RedisEngine::new(config);
@@ -21,20 +21,20 @@ async fn a_wrong_password_is_told_by_its_code_and_shown_nowhere() {
 
 #[tokio::test]
 async fn a_server_that_repeats_the_password_does_not_give_it_away() {
-    let fake = Fake::start_with(|rules| rules.hello_error = Some("ERR what is")).await;
+    let fake = Fake::start_with(|rules| rules.hello_error = Some("ERR what is"));
     let mut config = config(&fake);
     config.set_password("s3cr3t");
     let engine = RedisEngine::new(config);
 
     let error = engine.connect().await.unwrap_err().to_string();
 
-    assert!(error.starts_with("ERR ") && error.contains(&fake.address.to_string()));
+    assert!(error.starts_with("ERR ") && error.contains(&fake.address().to_string()));
     assert!(!error.contains("what is"), "{error}");
 }
 
 #[tokio::test]
 async fn the_right_password_opens() {
-    let fake = Fake::start_with(|rules| rules.password = Some("right")).await;
+    let fake = Fake::start_with(|rules| rules.password = Some("right"));
     let mut config = config(&fake);
     config.set_username("alice");
     config.set_password("right");
@@ -48,8 +48,7 @@ async fn the_right_password_opens() {
 async fn a_full_server_says_so() {
     let fake = Fake::start_with(|rules| {
         rules.hello_error = Some("ERR max number of clients reached");
-    })
-    .await;
+    });
 
     let error = lazy(&fake).connect().await.unwrap_err();
 
@@ -59,7 +58,7 @@ async fn a_full_server_says_so() {
 
 #[tokio::test]
 async fn a_server_that_is_too_old_is_refused_with_its_version() {
-    let fake = Fake::start_with(|rules| rules.version = "redis_version:6.2.14").await;
+    let fake = Fake::start_with(|rules| rules.version = "redis_version:6.2.14");
 
     let error = lazy(&fake).connect().await.unwrap_err();
 
@@ -73,7 +72,7 @@ async fn a_server_that_is_too_old_is_refused_with_its_version() {
 
 #[tokio::test]
 async fn a_client_that_connects_late_is_told_of_an_old_server_by_its_calls() {
-    let fake = Fake::start_with(|rules| rules.version = "redis_version:6.2.14").await;
+    let fake = Fake::start_with(|rules| rules.version = "redis_version:6.2.14");
     let engine = lazy(&fake);
 
     ready(&engine, Lane::Commands).await;
@@ -87,14 +86,14 @@ async fn a_client_that_connects_late_is_told_of_an_old_server_by_its_calls() {
 async fn a_server_without_the_protocol_is_too_old() {
     let fake = Fake::start_with(|rules| rules.hello_error = Some("ERR unknown command `HELLO`,"));
 
-    let error = lazy(&fake.await).connect().await.unwrap_err();
+    let error = lazy(&fake).connect().await.unwrap_err();
 
     assert!(matches!(error, ConnectError::TooOld(_)), "{error}");
 }
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_unreachable_after_the_limit() {
-    let fake = Fake::start_with(|rules| rules.mute = true).await;
+    let fake = Fake::start_with(|rules| rules.mute = true);
     let mut config = config(&fake);
     config.set_connect_limit(Duration::from_millis(30));
 
@@ -108,8 +107,8 @@ async fn a_server_that_says_nothing_is_unreachable_after_the_limit() {
 
 #[tokio::test]
 async fn database_and_name_are_chosen_before_the_first_call() {
-    let fake = Fake::start().await;
-    let mut config = Config::parse(&format!("redis://{}/3", fake.address)).unwrap();
+    let fake = Fake::start();
+    let mut config = Config::parse(&format!("redis://{}/3", fake.address())).unwrap();
     config.set_name("orders");
 
     RedisEngine::new(config).connect().await.unwrap();

@@ -13,7 +13,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 #[tokio::test]
 async fn when_its_runtime_has_ended_every_call_says_so() {
-    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow).await;
+    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = lazy(&fake);
     let home = runtime();
     engine.start(home.handle().clone());
@@ -42,7 +42,7 @@ async fn when_its_runtime_has_ended_every_call_says_so() {
 
 #[tokio::test]
 async fn a_listener_is_told_when_the_runtime_of_the_subscriptions_ends() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     fake.freeze();
     let engine = lazy(&fake);
     let home = runtime();
@@ -58,7 +58,7 @@ async fn a_listener_is_told_when_the_runtime_of_the_subscriptions_ends() {
 
 #[tokio::test]
 async fn the_keepers_lane_begins_again_in_the_next_runtime() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let first = runtime();
     let lane = engine.ready(Lane::Keeper);
@@ -78,7 +78,7 @@ async fn the_keepers_lane_begins_again_in_the_next_runtime() {
 
 #[tokio::test]
 async fn closing_ends_what_is_under_way_and_all_that_comes_later() {
-    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow).await;
+    let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = connected(&fake).await;
     let (ear, _heard) = notes();
     let _subscription = engine.listen("a".into(), ear).await.unwrap();
@@ -102,7 +102,7 @@ async fn closing_ends_what_is_under_way_and_all_that_comes_later() {
 
 #[tokio::test]
 async fn without_a_runtime_a_call_says_what_is_missing() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
 
     let reply = std::thread::spawn(move || {
@@ -121,7 +121,7 @@ async fn without_a_runtime_a_call_says_what_is_missing() {
 
 #[tokio::test]
 async fn a_new_connection_is_told_once_it_stands() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let mut first = Box::pin(engine.reconnected(Lane::Keeper));
     assert!(testkit::poll_once(first.as_mut()).is_pending());

@@ -17,7 +17,7 @@ fn message(text: &str) -> Signal {
 
 #[tokio::test]
 async fn a_confirmed_listener_hears_every_message_and_leaves_when_dropped() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let (ear, mut heard) = notes();
 
@@ -33,7 +33,7 @@ async fn a_confirmed_listener_hears_every_message_and_leaves_when_dropped() {
 
 #[tokio::test]
 async fn a_listener_who_gives_up_before_the_confirmation_leaves_too() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let (first, _heard) = notes();
     let _first = listen(&engine, "other", first).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_listener_who_gives_up_before_the_confirmation_leaves_too() {
 
 #[tokio::test]
 async fn a_channel_can_be_listened_to_again_at_once() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
 
     for round in 0..50 {
@@ -65,7 +65,7 @@ async fn a_channel_can_be_listened_to_again_at_once() {
 
 #[tokio::test]
 async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let (ear, mut heard) = notes();
     let _subscription = listen(&engine, "a", ear).await.unwrap();
@@ -79,12 +79,12 @@ async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
 
 #[tokio::test]
 async fn an_idle_subscriber_comes_back_when_the_server_does() {
-    let mut fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let (ear, mut heard) = notes();
     let _subscription = listen(&engine, "a", ear).await.unwrap();
 
-    fake.stop().await;
+    fake.stop();
     while engine.trouble().is_none() {
         tokio::task::yield_now().await;
     }
@@ -96,8 +96,8 @@ async fn an_idle_subscriber_comes_back_when_the_server_does() {
 
 #[tokio::test]
 async fn a_subscriber_without_a_server_waits_for_one() {
-    let mut fake = Fake::start().await;
-    fake.stop().await;
+    let fake = Fake::start();
+    fake.stop();
     let engine = lazy(&fake);
     let (ear, _heard) = notes();
 
@@ -112,7 +112,7 @@ async fn a_subscriber_without_a_server_waits_for_one() {
 
 #[tokio::test]
 async fn an_idle_subscriber_notices_that_its_server_fell_silent() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = impatient(&fake).await;
     let (ear, mut heard) = notes();
     let _subscription = listen(&engine, "a", ear).await.unwrap();
@@ -130,7 +130,7 @@ async fn an_idle_subscriber_notices_that_its_server_fell_silent() {
 
 #[tokio::test]
 async fn a_subscription_that_the_server_ends_by_itself_is_a_gap() {
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let ((ear, mut heard), (other, mut other_heard)) = (notes(), notes());
     let _subscription = listen(&engine, "a", ear).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_subscription_that_the_server_ends_by_itself_is_a_gap() {
 
 #[tokio::test]
 async fn a_forbidden_channel_is_refused_alone() {
-    let fake = Fake::start_with(|rules| rules.forbidden = Some("secret")).await;
+    let fake = Fake::start_with(|rules| rules.forbidden = Some("secret"));
     let engine = lazy(&fake);
 
     let listening: Vec<_> = (0..40)
@@ -169,8 +169,7 @@ async fn a_forbidden_channel_is_refused_alone() {
 async fn a_server_that_cannot_subscribe_says_so() {
     let fake = Fake::start_with(|rules| {
         rules.subscribe_error = Some("ERR unknown command 'SUBSCRIBE'");
-    })
-    .await;
+    });
     let engine = lazy(&fake);
 
     let outcome = listen(&engine, "a", notes().0).await;
@@ -180,8 +179,7 @@ async fn a_server_that_cannot_subscribe_says_so() {
 
 #[tokio::test]
 async fn a_busy_server_is_asked_again() {
-    let fake =
-        Fake::start_with(|rules| rules.subscribe_error = Some("BUSY running a script")).await;
+    let fake = Fake::start_with(|rules| rules.subscribe_error = Some("BUSY running a script"));
     let engine = lazy(&fake);
 
     let listening = tokio::spawn(engine.listen("a".into(), notes().0));
@@ -194,7 +192,7 @@ async fn a_busy_server_is_asked_again() {
 #[tokio::test]
 async fn ten_thousand_channels_are_confirmed_in_batches_and_come_back() {
     const CHANNELS: usize = 10_000;
-    let fake = Fake::start().await;
+    let fake = Fake::start();
     let engine = lazy(&fake);
     let (ear, mut heard) = notes();
 
