@@ -199,9 +199,10 @@ pub(crate) fn is_acquire(call: &Call) -> bool {
     std::ptr::eq(call.script, &ACQUIRE)
 }
 
-/// The client in a field.
+/// The client in a field: `client:number`, with more behind another colon for what a kind of lock adds to it.
 pub(crate) fn client_of(field: &str) -> Option<&str> {
-    let (client, number) = field.rsplit_once(':')?;
+    let mut parts = field.split(':');
+    let (client, number) = (parts.next()?, parts.next()?);
     number.parse::<u64>().ok().map(|_| client)
 }
 
