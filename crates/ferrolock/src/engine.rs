@@ -58,7 +58,8 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `ear` hears every
     /// message, and a [`Signal::Gap`] each time the subscription was interrupted and has been confirmed anew.
     /// Refused (rights, a proxy): `Err`. While there is no connection it waits. Dropping the [`Subscription`], or
-    /// this future, ends it. One `listen` per channel at a time.
+    /// this future, ends it. A channel may have several listeners, of one client too: each hears everything, and the end of
+    /// one leaves the others. One that joins a confirmed channel is confirmed at once.
     fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>>;
 
     /// The clock that deadlines of this engine are read from.

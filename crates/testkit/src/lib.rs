@@ -17,6 +17,7 @@
 )]
 
 mod certificates;
+mod closed_port;
 mod connection;
 mod counter;
 pub mod fixtures;
@@ -36,6 +37,7 @@ mod stub;
 pub mod wait;
 
 pub use certificates::Certificates;
+pub use closed_port::ClosedPort;
 pub use connection::{Address, Connection};
 pub use counter::Counter;
 pub use java::{JavaPeer, Redisson};

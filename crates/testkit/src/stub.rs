@@ -382,16 +382,15 @@ mod tests {
         assert_eq!(stub.seen().connections, 2);
     }
 
+    /// Whether its port is free is not asked: another test may have it by then.
     #[test]
-    fn a_dropped_stub_is_gone() {
+    fn a_dropped_stub_answers_no_client() {
         let stub = StubServer::old();
         let mut client = connect(&stub);
         client.command(&["PING"]);
-        let address = stub.address();
 
         drop(stub);
 
         assert!(client.try_command(&["PING"]).is_err());
-        assert!(Connection::open(&Address::Tcp(address)).is_err());
     }
 }

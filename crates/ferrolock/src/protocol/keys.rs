@@ -11,9 +11,20 @@ pub(super) fn prefixed(prefix: &str, name: &str) -> Arc<str> {
     }
 }
 
+const LOCK_CHANNEL: &str = "redisson_lock__channel";
+
 /// The channel on which a plain lock's release is announced.
 pub(crate) fn lock_channel(name: &str) -> Arc<str> {
-    prefixed("redisson_lock__channel", name)
+    prefixed(LOCK_CHANNEL, name)
+}
+
+/// Whether a key of a call looks like a channel. Names are the users', so it is a guess, good for speed only.
+#[cfg_attr(
+    not(all(feature = "embedded", target_os = "linux")),
+    allow(dead_code, reason = "the store in a directory alone asks")
+)]
+pub(crate) fn looks_like_channel(key: &str) -> bool {
+    key.starts_with(LOCK_CHANNEL)
 }
 
 /// The hash with who the holders are, for people; ours alone.
@@ -33,5 +44,8 @@ mod tests {
             "redisson_lock__channel:{eu}:orders"
         );
         assert_eq!(&*holder_details("a b"), "ferrolock_holder:{a b}");
+        assert!(looks_like_channel(&lock_channel("orders")));
+        assert!(!looks_like_channel(&holder_details("orders")));
+        assert!(!looks_like_channel("orders"));
     }
 }

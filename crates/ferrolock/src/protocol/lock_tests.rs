@@ -111,10 +111,10 @@ fn times_are_whole_milliseconds_rounded_up() {
 }
 
 #[test]
-fn the_client_in_a_field_stands_before_the_last_colon_and_a_number() {
+fn the_client_in_a_field_stands_before_the_first_colon_and_a_number() {
     assert_eq!(client_of("client:7"), Some("client"));
-    assert_eq!(client_of("a:b:7"), Some("a:b"));
-    for foreign in ["client", "client:", "client:x", "client:-7"] {
+    assert_eq!(client_of("client:7:write"), Some("client"));
+    for foreign in ["client", "client:", "client:x", "client:-7", "a:b:7"] {
         assert_eq!(client_of(foreign), None, "{foreign}");
     }
 }

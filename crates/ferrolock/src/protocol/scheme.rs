@@ -46,6 +46,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     /// Ends the last hold of a tenure; the name stays taken for `stay`.
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call;
 
+    /// The keys in which fields of holders and waiters stand, for an engine that frees those of dead processes.
+    fn searched(&self) -> SmallVec<[Arc<str>; 1]> {
+        smallvec![self.subject().name.clone()]
+    }
+
     /// Takes away whatever the field has or may yet get, for a caller or a process that has gone.
     fn abandon(&self, bearer: &Bearer) -> Call {
         self.release(bearer, 0, Duration::ZERO)
@@ -108,9 +113,10 @@ pub(crate) fn stays(call: &Call) -> Option<(&Arc<str>, i64)> {
     }
 }
 
-/// The client in a field.
+/// The client in a field: `client:number`, with more behind another colon for what a kind of lock adds to it.
 pub(crate) fn client_of(field: &str) -> Option<&str> {
-    let (client, number) = field.rsplit_once(':')?;
+    let mut parts = field.split(':');
+    let (client, number) = (parts.next()?, parts.next()?);
     number.parse::<u64>().ok().map(|_| client)
 }
 

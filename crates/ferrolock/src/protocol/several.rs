@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::keys::prefixed;
 use super::lock::PlainLock;
@@ -63,6 +63,10 @@ impl Scheme for Several {
             .ok()
             .and_then(|text| text.parse().ok());
         place.map_or(Wake::Nobody, Wake::Named)
+    }
+
+    fn searched(&self) -> SmallVec<[Arc<str>; 1]> {
+        smallvec![self.subject.name.clone(), self.queue.clone()]
     }
 
     fn acquire(&self, ask: &Ask<'_>) -> Call {

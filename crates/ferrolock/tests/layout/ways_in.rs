@@ -78,10 +78,9 @@ fn an_existing_client_gives_its_address_credentials_and_database() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_at_once_and_in_words_that_fit() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = format!("redis://127.0.0.1:{}", free.local_addr().unwrap().port());
-    drop(free);
+fn connecting_to_a_closed_port_fails_at_once_with_a_clear_error() {
+    let port = testkit::ClosedPort::new();
+    let at = format!("redis://{}", port.address());
     runtime().block_on(async {
         let error = Client::connect(&at).await.unwrap_err();
 

@@ -1,6 +1,6 @@
 //! Who listens on which channel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,9 +56,12 @@ impl Channels {
         });
     }
 
-    /// How many listen on a channel.
+    /// How many engines listen on a channel: one with several ears there is one, as a server counts the connections that are
+    /// subscribed. Who releases subtracts itself from that count to learn how many others compete.
     pub(super) fn count(&self, channel: &[u8]) -> usize {
-        self.ears.get(channel).map_or(0, Vec::len)
+        let ears = self.ears.get(channel).into_iter().flatten();
+        let engines: BTreeSet<u64> = ears.map(|listener| listener.id.engine).collect();
+        engines.len()
     }
 
     /// The ears of a channel.

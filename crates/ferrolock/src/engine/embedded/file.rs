@@ -3,11 +3,12 @@
 //! The keys lie in a table that every process has mapped (`map`, `rows`), in a `directory` with a header and other
 //! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
 //! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
-//! the call names (`store`). Other processes that listen are woken through sockets (`wakes`). A process that has ended
-//! frees what it held: its `session` tells, and whoever waits for it is woken (`mourning`). One that notices that a part of
+//! the call names or asks for (`store`). Other processes that listen are woken through sockets (`wakes`). What a process held
+//! that has ended is freed by the next call for it (`session`, `dead`), and those who wait for it are woken (`mourning`). One that notices that a part of
 //! the store was removed loses what it holds there (`leaving`).
 
 mod address;
+mod dead;
 mod directory;
 mod environment;
 mod expiry;

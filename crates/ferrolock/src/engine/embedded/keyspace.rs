@@ -47,9 +47,9 @@ enum Scope {
     Whole,
     /// Only these, out of a larger store.
     Part {
-        keys: Vec<Key>,
-        /// Whether another one was asked for, which nobody can answer for.
-        strayed: bool,
+        keys: BTreeSet<Key>,
+        /// Others that were asked for, of which this part cannot tell whether they are there.
+        missing: BTreeSet<Key>,
     },
 }
 
@@ -90,8 +90,8 @@ impl Keyspace {
     pub(super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         self.entries.clear();
         self.deadlines.clear();
-        let (keys, strayed) = (keys.map(Key::from).collect(), false);
-        self.scope = Scope::Part { keys, strayed };
+        let (keys, missing) = (keys.map(Key::from).collect(), BTreeSet::new());
+        self.scope = Scope::Part { keys, missing };
     }
 
     /// Takes over what the larger store holds under a key.
@@ -105,18 +105,24 @@ impl Keyspace {
         }
     }
 
-    /// Whether a key was asked for that is not of this part.
-    pub(super) fn has_strayed(&self) -> bool {
-        matches!(self.scope, Scope::Part { strayed: true, .. })
+    /// The keys that were asked for and are not of this part: what was answered about them may be wrong.
+    #[cfg(target_os = "linux")]
+    pub(super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
+        let missing = match &self.scope {
+            Scope::Whole => None,
+            Scope::Part { missing, .. } => Some(missing),
+        };
+        missing.into_iter().flatten().map(|key| &**key)
     }
 
     /// The keys of this part that may stand otherwise than they were loaded.
     pub(super) fn touched(&self) -> impl Iterator<Item = Standing<'_>> {
         let keys = match &self.scope {
-            Scope::Whole => [].as_slice(),
-            Scope::Part { keys, .. } => keys,
+            Scope::Whole => None,
+            Scope::Part { keys, .. } => Some(keys),
         };
-        keys.iter().filter_map(|key| match self.entries.get(key) {
+        let keys = keys.into_iter().flatten();
+        keys.filter_map(|key| match self.entries.get(key) {
             Some(entry) if !entry.is_touched => None,
             Some(entry) => Some((&**key, Some((&entry.data, entry.deadline)))),
             None => Some((&**key, None)),
@@ -297,8 +303,11 @@ impl Keyspace {
 
 impl Scope {
     fn asks_for(&mut self, key: &[u8]) {
-        if let Scope::Part { keys, strayed } = self {
-            *strayed |= !keys.iter().any(|known| **known == *key);
+        if let Scope::Part { keys, missing } = self
+            && !keys.contains(key)
+            && !missing.contains(key)
+        {
+            missing.insert(Key::from(key));
         }
     }
 }

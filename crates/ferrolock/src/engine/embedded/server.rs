@@ -13,11 +13,24 @@ pub(super) struct Server {
     pub(super) channels: Channels,
     /// Unix time in microseconds: it stands still while a script runs.
     micros: i64,
-    /// How many listen to each channel elsewhere, as far as the next script may publish there.
-    far: Vec<(Vec<u8>, usize)>,
+    far: Far,
     /// What was published since [`Server::begin`].
     outbox: Vec<Message>,
     random: fastrand::Rng,
+}
+
+/// Who listens elsewhere.
+#[derive(Debug)]
+enum Far {
+    /// There is no elsewhere.
+    Nowhere,
+    /// In other processes: counted for the channels that the next script is likely to publish on.
+    #[cfg(target_os = "linux")]
+    Counted {
+        counts: Vec<(Vec<u8>, usize)>,
+        /// Channels that were published on and not counted.
+        missing: Vec<Vec<u8>>,
+    },
 }
 
 /// What was published, and where.
@@ -41,7 +54,7 @@ impl Server {
             keys: Keyspace::default(),
             channels: Channels::default(),
             micros: 0,
-            far: Vec::new(),
+            far: Far::Nowhere,
             outbox: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
         }
@@ -71,21 +84,27 @@ impl Server {
 
     /// So many listen to each of these channels elsewhere.
     #[cfg(target_os = "linux")]
-    pub(super) fn set_far(&mut self, far: Vec<(Vec<u8>, usize)>) {
-        self.far = far;
+    pub(super) fn set_far(&mut self, counts: Vec<(Vec<u8>, usize)>) {
+        let missing = Vec::new();
+        self.far = Far::Counted { counts, missing };
+    }
+
+    /// The channels that were published on without being counted: what the script was told of them may be wrong.
+    #[cfg(target_os = "linux")]
+    pub(super) fn missing_channels(&self) -> &[Vec<u8>] {
+        match &self.far {
+            Far::Nowhere => &[],
+            Far::Counted { missing, .. } => missing,
+        }
     }
 
     /// Takes a message for after the script; how many will hear it.
     pub(super) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
-        let far = self.far.iter().find(|(of, _)| of == channel);
-        let heard = self.channels.count(channel) + far.map_or(0, |(_, count)| *count);
-        if heard > 0 {
-            self.outbox.push(Message {
-                channel: channel.to_vec(),
-                payload: payload.to_vec(),
-            });
-        }
-        heard
+        self.outbox.push(Message {
+            channel: channel.to_vec(),
+            payload: payload.to_vec(),
+        });
+        self.channels.count(channel) + self.far.count(channel)
     }
 
     /// What was published since [`Server::begin`].
@@ -102,7 +121,7 @@ impl Server {
             .collect()
     }
 
-    /// Whether anybody here hears a message.
+    /// Whether a message has listeners here.
     #[cfg(target_os = "linux")]
     pub(super) fn has_ears(&self, message: &Message) -> bool {
         self.channels.count(&message.channel) > 0
@@ -117,5 +136,21 @@ impl Server {
         self.channels
             .ears(&message.channel)
             .map(|ear| (ear, Signal::Message(payload.clone())))
+    }
+}
+
+impl Far {
+    fn count(&mut self, channel: &[u8]) -> usize {
+        match self {
+            #[cfg(target_os = "linux")]
+            Far::Counted { counts, missing } => {
+                let counted = counts.iter().find(|(of, _)| of == channel);
+                if counted.is_none() && !missing.iter().any(|of| of == channel) {
+                    missing.push(channel.to_vec());
+                }
+                counted.map_or(0, |(_, count)| *count)
+            }
+            Far::Nowhere => 0,
+        }
     }
 }

@@ -77,11 +77,7 @@ impl Bus {
         channel: Arc<str>,
         ear: Arc<dyn Ear>,
     ) -> Result<Subscription, Failure> {
-        let entered = self
-            .desk
-            .lock()
-            .enter(channel.clone(), ear)
-            .map_err(closed)?;
+        let entered = self.desk.lock().enter(&channel, ear).map_err(closed)?;
         let place = Place {
             desk: self.desk.clone(),
             channel,
@@ -116,8 +112,9 @@ impl Bus {
     }
 
     pub(super) fn close(&self) {
-        self.desk.lock().end(CLOSED);
+        let news = self.desk.lock().end(CLOSED);
         self.link.close();
+        news.tell();
     }
 }
 
@@ -134,7 +131,7 @@ impl Desk {
         unpoisoned(&self.table)
     }
 
-    /// Takes a push, in the task that reads the connection. The table is free again before an ear hears: it may
+    /// Takes a push, in the task that reads the connection. The table is free again before a listener hears: it may
     /// listen or leave right there.
     fn take(&self, generation: u64, push: PushInfo) {
         let mut data = push.data.into_iter();
@@ -146,16 +143,16 @@ impl Desk {
         };
         match push.kind {
             PushKind::Message => {
-                let ear = self.lock().ear(generation, channel);
-                if let (Some(ear), Some(Raw::BulkString(payload))) = (ear, data.next()) {
-                    ear.hear(Signal::Message(payload));
+                let ears = self.lock().ears(generation, channel);
+                if let Some(Raw::BulkString(payload)) = data.next() {
+                    for ear in ears {
+                        ear.hear(Signal::Message(payload.clone()));
+                    }
                 }
             }
             PushKind::Subscribe => {
-                let ear = self.lock().confirm(generation, channel);
-                if let Some(ear) = ear {
-                    ear.hear(Signal::Gap);
-                }
+                let news = self.lock().confirm(generation, channel);
+                news.tell();
             }
             PushKind::Unsubscribe => {
                 let expected = self.lock().parted(generation, channel);
@@ -171,7 +168,8 @@ impl Desk {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.desk.lock().leave(&self.channel, self.ticket);
+        let listener = self.desk.lock().leave(&self.channel, self.ticket);
+        drop(listener);
         self.desk.work.notify_one();
     }
 }
@@ -274,11 +272,11 @@ impl Worker {
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
-                    // Whoever asked says what follows from it, once.
+                    // The waiter says what follows from it, once.
                     tracing::debug!(%failure, "the server refuses a subscription");
-                    let mut table = self.desk.lock();
                     for channel in &batch {
-                        table.refuse(channel, failure.clone());
+                        let news = self.desk.lock().refuse(channel, &failure);
+                        news.tell();
                     }
                 }
             }
@@ -289,6 +287,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.desk.lock().end(ENDED);
+        let news = self.desk.lock().end(ENDED);
+        news.tell();
     }
 }

@@ -4,15 +4,18 @@
 //! |---|---|---|
 //! | wanted | SUBSCRIBE has to be sent on this connection | [`Table::ask`] |
 //! | asked | SUBSCRIBE was sent | a confirmation, a refusal |
-//! | confirmed | the ear hears | a new connection: wanted again |
-//! | postponed | the server refused what it had granted before, or is busy | [`Table::resume`] |
+//! | confirmed | its listeners hear | a new connection: wanted again |
+//! | postponed | the server refused what it had granted before, or is busy | [`Table::resume`], one more listener |
+//!
+//! The server knows one subscription per channel, this table all its listeners: two kinds of lock may use one channel. The
+//! first listener subscribes and the last one unsubscribes.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Ear, Failure};
+use crate::engine::{Ear, Failure, Signal};
 
 /// The channels of a client.
 #[derive(Default)]
@@ -22,7 +25,7 @@ pub(super) struct Table {
     entries: HashMap<Arc<str>, Entry>,
     /// Channels in the phase wanted, and some that have left it since.
     wanted: VecDeque<Arc<str>>,
-    /// Nobody listens any more; UNSUBSCRIBE has to be sent.
+    /// The last listener has left; UNSUBSCRIBE has to be sent.
     leaving: HashSet<Arc<str>>,
     /// UNSUBSCRIBE was sent.
     parting: HashSet<Arc<str>>,
@@ -31,14 +34,20 @@ pub(super) struct Table {
     over: Option<&'static str>,
 }
 
+/// A channel; it has at least one listener.
 struct Entry {
-    /// Tells this listener from an earlier one of the same channel.
-    ticket: u64,
-    ear: Arc<dyn Ear>,
     phase: Phase,
-    /// Whoever waits for the first confirmation.
-    waiter: Option<oneshot::Sender<Result<(), Failure>>>,
+    /// By their tickets.
+    listeners: BTreeMap<u64, Listener>,
 }
+
+pub(super) struct Listener {
+    ear: Arc<dyn Ear>,
+    /// Told of the first confirmation, or of a refusal instead. None: it was told, so what it misses from now on is a gap.
+    waiter: Option<Waiter>,
+}
+
+type Waiter = oneshot::Sender<Result<(), Failure>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -54,11 +63,42 @@ pub(super) struct Entered {
     pub(super) confirmed: oneshot::Receiver<Result<(), Failure>>,
 }
 
+/// What the table has to tell its listeners. It is told when the table is free again, because a listener and a waker are
+/// code of others: it may listen or leave right there.
+#[derive(Default)]
+#[must_use]
+pub(super) struct News {
+    answers: Vec<(Waiter, Result<(), Failure>)>,
+    gaps: Vec<Arc<dyn Ear>>,
+    /// Dropped with the news: the end of a listener is code of others too.
+    gone: Vec<Listener>,
+}
+
+impl News {
+    /// A listener goes, and if it waits, that is why.
+    fn part(&mut self, mut listener: Listener, why: Failure) {
+        let waiter = listener.waiter.take();
+        self.answers.extend(waiter.map(|waiter| (waiter, Err(why))));
+        self.gone.push(listener);
+    }
+
+    pub(super) fn tell(self) {
+        for (waiter, answer) in self.answers {
+            // A caller that waits no longer takes its listener away itself.
+            let _ = waiter.send(answer);
+        }
+        for ear in self.gaps {
+            ear.hear(Signal::Gap);
+        }
+    }
+}
+
 impl Table {
-    /// Adds a listener, in place of an earlier one of that channel.
+    /// Adds a listener. One that joins a confirmed channel is confirmed at once: the server sends that channel's messages
+    /// already, and if they are interrupted, it will hear of the gap.
     pub(super) fn enter(
         &mut self,
-        channel: Arc<str>,
+        channel: &Arc<str>,
         ear: Arc<dyn Ear>,
     ) -> Result<Entered, &'static str> {
         if let Some(why) = self.over {
@@ -66,42 +106,47 @@ impl Table {
         }
         self.tickets += 1;
         let (waiter, confirmed) = oneshot::channel();
-        let entry = Entry {
-            ticket: self.tickets,
-            ear,
+        let before = self.entries.get(channel).map(|entry| entry.phase);
+        let entry = self.entries.entry(channel.clone());
+        let entry = entry.or_insert_with(|| Entry {
             phase: Phase::Wanted,
-            waiter: Some(waiter),
-        };
-        self.leaving.remove(&channel);
-        if self.generation.is_some() {
+            listeners: BTreeMap::new(),
+        });
+        let mut waiter = Some(waiter);
+        if before == Some(Phase::Confirmed) {
+            let _ = waiter.take().map(|waiter| waiter.send(Ok(())));
+        }
+        if before == Some(Phase::Postponed) {
+            // The one who joins is to learn now whether the server still refuses.
+            entry.phase = Phase::Wanted;
+            self.postponed -= 1;
+        }
+        if matches!(before, None | Some(Phase::Postponed)) && self.generation.is_some() {
             self.wanted.push_back(channel.clone());
         }
-        self.forget(self.entries.get(&channel).map(|entry| entry.phase));
-        self.entries.insert(channel, entry);
+        entry
+            .listeners
+            .insert(self.tickets, Listener { ear, waiter });
+        self.leaving.remove(channel);
         Ok(Entered {
             ticket: self.tickets,
             confirmed,
         })
     }
 
-    /// Takes a listener away, if it is still that one.
-    pub(super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) {
-        match self.entries.get(channel) {
-            Some(entry) if entry.ticket == ticket => {
-                self.forget(Some(entry.phase));
-                self.entries.remove(channel);
-                if self.generation.is_some() {
-                    self.leaving.insert(channel.clone());
-                }
+    /// Takes a listener away, if it is still there. The caller drops it when the table is free again.
+    #[must_use]
+    pub(super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Listener> {
+        let entry = self.entries.get_mut(channel)?;
+        let listener = entry.listeners.remove(&ticket)?;
+        if entry.listeners.is_empty() {
+            self.postponed -= usize::from(entry.phase == Phase::Postponed);
+            self.entries.remove(channel);
+            if self.generation.is_some() {
+                self.leaving.insert(channel.clone());
             }
-            _ => {}
         }
-    }
-
-    fn forget(&mut self, phase: Option<Phase>) {
-        if phase == Some(Phase::Postponed) {
-            self.postponed -= 1;
-        }
+        Some(listener)
     }
 
     /// A new connection: nothing is subscribed there.
@@ -149,27 +194,34 @@ impl Table {
         batch
     }
 
-    /// The server confirmed a subscription. Gives the ear that has missed something.
-    pub(super) fn confirm(&mut self, generation: u64, channel: &str) -> Option<Arc<dyn Ear>> {
-        let entry = self.entry(generation, channel)?;
+    /// The server confirmed a subscription: told to each listener that waits for it, and to the others as a gap.
+    pub(super) fn confirm(&mut self, generation: u64, channel: &str) -> News {
+        let mut news = News::default();
+        let Some(entry) = self.entry(generation, channel) else {
+            return news;
+        };
         if entry.phase != Phase::Asked {
-            return None;
+            return news;
         }
         entry.phase = Phase::Confirmed;
-        match entry.waiter.take() {
-            Some(waiter) => {
-                // Whoever does not wait any more takes its entry away itself.
-                let _ = waiter.send(Ok(()));
-                None
+        for listener in entry.listeners.values_mut() {
+            match listener.waiter.take() {
+                Some(waiter) => news.answers.push((waiter, Ok(()))),
+                None => news.gaps.push(listener.ear.clone()),
             }
-            None => Some(entry.ear.clone()),
         }
+        news
     }
 
-    /// The ear of a channel.
-    pub(super) fn ear(&mut self, generation: u64, channel: &str) -> Option<Arc<dyn Ear>> {
-        let entry = self.entry(generation, channel)?;
-        (entry.phase == Phase::Confirmed).then(|| entry.ear.clone())
+    /// The listeners of a channel.
+    pub(super) fn ears(&mut self, generation: u64, channel: &str) -> Vec<Arc<dyn Ear>> {
+        let entry = self.entry(generation, channel);
+        entry
+            .filter(|entry| entry.phase == Phase::Confirmed)
+            .into_iter()
+            .flat_map(|entry| entry.listeners.values())
+            .map(|listener| listener.ear.clone())
+            .collect()
     }
 
     fn entry(&mut self, generation: u64, channel: &str) -> Option<&mut Entry> {
@@ -184,20 +236,29 @@ impl Table {
         Some(generation) != self.generation || self.parting.remove(channel)
     }
 
-    /// The server refused a channel: told to whoever waits, tried again later for whoever listened before.
-    pub(super) fn refuse(&mut self, channel: &Arc<str>, failure: Failure) {
+    /// The server refused a channel: told to each listener that waits, tried again later for those that it was granted to
+    /// before.
+    pub(super) fn refuse(&mut self, channel: &Arc<str>, failure: &Failure) -> News {
+        let mut news = News::default();
         let Some(entry) = self.entries.get_mut(channel) else {
-            return;
+            return news;
         };
         if entry.phase != Phase::Asked {
-            return;
+            return news;
         }
-        if let Some(waiter) = entry.waiter.take() {
-            let _ = waiter.send(Err(failure));
+        let all = std::mem::take(&mut entry.listeners).into_iter();
+        let (waiting, granted) = all.partition(|(_, listener)| listener.waiter.is_some());
+        entry.listeners = granted;
+        if entry.listeners.is_empty() {
             self.entries.remove(channel);
         } else {
             self.postpone(channel);
         }
+        let waiting: BTreeMap<u64, Listener> = waiting;
+        for listener in waiting.into_values() {
+            news.part(listener, failure.clone());
+        }
+        news
     }
 
     /// The server cannot subscribe now.
@@ -226,13 +287,15 @@ impl Table {
     }
 
     /// The end of all listening.
-    pub(super) fn end(&mut self, why: &'static str) {
+    pub(super) fn end(&mut self, why: &'static str) -> News {
         self.over.get_or_insert(why);
-        for (_, mut entry) in self.entries.drain() {
-            if let Some(waiter) = entry.waiter.take() {
-                let _ = waiter.send(Err(super::link::closed(why)));
+        let mut news = News::default();
+        for (_, entry) in self.entries.drain() {
+            for listener in entry.listeners.into_values() {
+                news.part(listener, super::link::closed(why));
             }
         }
         self.suspend();
+        news
     }
 }

@@ -299,7 +299,7 @@ impl Environment {
     /// Says what a call has to say, now that its turn is over; whether its client is known.
     fn finish(&'static self, after: Aftermath) -> bool {
         self.leave_if_over();
-        if let Some((lock, owner)) = &after.freed {
+        for (lock, owner) in &after.freed {
             tracing::info!(%lock, %owner, "the process that held the lock has ended: the lock is free");
         }
         let deaf = self.post.deliver(after.mail);
@@ -309,8 +309,8 @@ impl Environment {
                 let _ = store.are_deaf(&deaf);
             });
         }
-        if let Some((channel, session)) = after.in_the_way {
-            self.mourn(channel, &session);
+        for (channel, session) in after.in_the_way {
+            self.mourn(channel.as_bytes().to_vec(), &session);
         }
         after.knows_client
     }

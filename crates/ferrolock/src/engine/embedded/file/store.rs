@@ -1,24 +1,24 @@
 //! What is done in one turn: a call, a subscription, the beginning and the end of a session.
 
+mod call;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
+pub(super) use self::call::Aftermath;
 use super::super::channels::ListenerId;
-use super::super::keyspace::{Data, Hash};
 use super::super::lua::Interpreter;
-use super::super::server::{Message, Server};
-use super::expiry::{make_room, purge};
+use super::super::server::Server;
 use super::folder::Folder;
 use super::leaving::Loser;
-use super::map::{Change, Map, full};
+use super::map::Map;
 use super::refused;
 use super::rows;
-use super::session::{Life, Others, Session, far_ears, remove_ears};
-use super::wakes::{Letter, Mail, Socket};
+use super::session::{Others, Session, remove_ears};
+use super::wakes::Socket;
 use crate::engine::{Ear, Failure};
-use crate::protocol::scheme::{self, Standing, scheme_of};
-use crate::protocol::script::{Call, Value};
 
 /// The state of a store in this process; used by whoever has the turn.
 #[derive(Debug)]
@@ -39,18 +39,6 @@ struct Open {
     /// By their numbers: one that enters or leaves twice is still one.
     engines: BTreeMap<u64, Arc<Loser>>,
     socket: Option<Socket>,
-}
-
-/// What a call leaves to be done when the turn is over.
-#[derive(Default)]
-pub(super) struct Aftermath {
-    pub(super) mail: Mail,
-    /// Sessions of others that stand in the way of somebody who listens here: the channel, and the session.
-    pub(super) in_the_way: Option<(Vec<u8>, String)>,
-    /// A lock whose holder's process had ended, and the holder.
-    pub(super) freed: Option<(Arc<str>, Arc<str>)>,
-    /// Whether it is written down to which process the client belongs.
-    pub(super) knows_client: bool,
 }
 
 impl Store {
@@ -146,200 +134,8 @@ impl Store {
         file.ok().map(Into::into)
     }
 
-    /// Runs a call of that client, who asked for the store by that path.
-    pub(super) fn call(
-        &mut self,
-        asked: Option<&Path>,
-        client: Option<&str>,
-        call: &Call,
-    ) -> (Result<Value, Failure>, Aftermath) {
-        let micros = self.folder.header.micros();
-        if !self.folder.is_in_place(asked, micros) {
-            return (self.call_in_vain(micros, call), Aftermath::default());
-        }
-        self.call_at(micros, client, call)
-    }
-
-    pub(super) fn call_at(
-        &mut self,
-        micros: i64,
-        client: Option<&str>,
-        call: &Call,
-    ) -> (Result<Value, Failure>, Aftermath) {
-        let mut after = Aftermath::default();
-        let reply = self.call_through(micros, client, call, &mut after);
-        if reply.is_err() {
-            self.server.take_outbox();
-        }
-        (reply, after)
-    }
-
-    fn call_through(
-        &mut self,
-        micros: i64,
-        client: Option<&str>,
-        call: &Call,
-        after: &mut Aftermath,
-    ) -> Result<Value, Failure> {
-        // At worst there is none, and what needs some is refused.
-        let _ = make_room(&mut self.map, micros / 1000);
-        let mut change = self.map.begin()?;
-        if let (Some(client), Some(open)) = (client, &self.session) {
-            change.put(&rows::client(client), open.session.name.as_bytes())?;
-            after.knows_client = true;
-        }
-        self.load(&change, micros, call)?;
-        let dead = self.bury_holder(&mut change, call, after)?;
-        let reply = self.interpreter.run(&mut self.server, call);
-        if self.server.keys.has_strayed() {
-            let text = format!(
-                "the script {} uses a key that it does not name",
-                call.script.name
-            );
-            return Err(refused("ERR", text));
-        }
-        let now = self.server.now();
-        if let (Ok(reply), Some((field, stay_ms))) = (&reply, scheme::stays(call))
-            && matches!(scheme::read_standing(reply.clone()), Ok(Standing::Ours))
-        {
-            let row = rows::staying(field.as_bytes());
-            change.put(&rows::deadline(now.saturating_add(stay_ms), &row), &[])?;
-            change.put(&row, &[])?;
-        }
-        let grows = write_back(&self.server, &mut change)?;
-        purge(&mut change, now)?;
-        // A script that was refused half-way has written what it had written, as on a server.
-        for message in &self.server.take_outbox() {
-            after.mail.near.extend(self.server.mail_of(message));
-            self.write_to_others(&change, message, after)?;
-        }
-        let committed = match grows && self.map.is_full() {
-            true => Err(full()),
-            false => change.commit(),
-        };
-        if let Err(failure) = committed {
-            *after = Aftermath::default();
-            return Err(failure);
-        }
-        if let Some(dead) = dead {
-            self.others.forget(&dead);
-        }
-        reply
-    }
-
-    /// Puts the keys of a call where commands find them, and counts who listens.
-    fn load(&mut self, change: &Change, micros: i64, call: &Call) -> Result<(), Failure> {
-        let keys = || call.keys.iter().map(|key| key.as_bytes());
-        self.server.keys.narrow(keys());
-        for key in keys() {
-            if let Some(row) = change.get(&rows::key(key))? {
-                rows::load(&mut self.server.keys, key, row).map_err(|_| garbled(key))?;
-            }
-        }
-        let mut far = Vec::new();
-        for key in keys() {
-            let ears = far_ears(change, key, self.own_session())?;
-            far.push((key.to_vec(), ears.iter().map(|(_, count)| count).sum()));
-        }
-        self.server.set_far(far);
-        self.server.begin(micros);
-        Ok(())
-    }
-
-    /// Gives back what a process held that is not there any more; its session, if that was found dead just now.
-    fn bury_holder(
-        &mut self,
-        change: &mut Change,
-        call: &Call,
-        after: &mut Aftermath,
-    ) -> Result<Option<String>, Failure> {
-        let Some(scheme) = scheme_of(call) else {
-            return Ok(None);
-        };
-        let Some(field) = self.only_holder(scheme.name()) else {
-            return Ok(None);
-        };
-        let client = scheme::client_of(&field).unwrap_or_default();
-        let session = match change.get(&rows::client(client))? {
-            Some(session) if Some(session) != self.own_session().map(str::as_bytes) => session,
-            _ => return Ok(None),
-        };
-        let session = String::from_utf8_lossy(session).into_owned();
-        let channel = scheme.waiting().channel.as_deref().unwrap_or_default();
-        match self.others.life(change, &session)? {
-            Life::Unknown => return Ok(None),
-            Life::Alive => {
-                if self.server.channels.count(channel.as_bytes()) > 0 {
-                    after.in_the_way = Some((channel.as_bytes().to_vec(), session));
-                }
-                return Ok(None);
-            }
-            Life::Dead => {}
-        }
-        if change.get(&rows::staying(field.as_bytes()))?.is_some() {
-            return Ok(None);
-        }
-        let micros = self.server.micros();
-        let release = scheme.abandon(&scheme::dead_bearer(field.clone()));
-        let wanted: Vec<_> = call.keys.iter().chain(&release.keys).cloned().collect();
-        let both = Call {
-            keys: wanted.into(),
-            ..call.clone()
-        };
-        self.load(change, micros, &both)?;
-        self.interpreter.run(&mut self.server, &release)?;
-        for message in &self.server.take_outbox() {
-            // Our own ears hear of it by post too: whoever makes this call may hold what they need.
-            let ours = self.own_session().filter(|_| self.server.has_ears(message));
-            let letter = ours.map(|own| (own.to_owned(), Letter::of(message)));
-            after.mail.far.extend(letter);
-            self.write_to_others(change, message, after)?;
-        }
-        let now = self.server.now();
-        self.others.bury(change, &session, now)?;
-        after.freed = Some((scheme.name().clone(), field));
-        Ok(Some(session))
-    }
-
-    fn write_to_others(
-        &self,
-        change: &Change,
-        message: &Message,
-        after: &mut Aftermath,
-    ) -> Result<(), Failure> {
-        for (session, _) in far_ears(change, &message.channel, self.own_session())? {
-            after.mail.far.push((session, Letter::of(message)));
-        }
-        Ok(())
-    }
-
-    /// The field of whoever holds a lock, if there is one holder and nothing else.
-    fn only_holder(&mut self, lock: &str) -> Option<Arc<str>> {
-        let now = self.server.now();
-        let hash = match self.server.keys.get(lock.as_bytes(), now)? {
-            Data::Hash(hash) if hash.len() == 1 => hash,
-            _ => return None,
-        };
-        let (field, _) = Hash::iter(hash).next()?;
-        Some(std::str::from_utf8(field).ok()?.into())
-    }
-
     fn own_session(&self) -> Option<&str> {
         self.session.as_ref().map(|open| open.session.name.as_str())
-    }
-
-    /// A call after the store was removed or replaced: there is nothing, and nothing can be written.
-    fn call_in_vain(&mut self, micros: i64, call: &Call) -> Result<Value, Failure> {
-        let keys = call.keys.iter().map(|key| key.as_bytes());
-        self.server.keys.narrow(keys);
-        self.server.set_far(Vec::new());
-        self.server.begin(micros);
-        let reply = self.interpreter.run(&mut self.server, call);
-        self.server.take_outbox();
-        if self.server.keys.touched().any(|(_, now)| now.is_some()) {
-            return Err(self.removed());
-        }
-        reply
     }
 
     /// Looks for all parts of the store.
@@ -442,47 +238,4 @@ impl Open {
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
     }
-}
-
-/// Writes what the call has changed; whether there is more now than before.
-fn write_back(server: &Server, change: &mut Change) -> Result<bool, Failure> {
-    let (mut before, mut after) = (0, 0);
-    for (key, standing) in server.keys.touched() {
-        let row = rows::key(key);
-        let old = change.get(&row)?;
-        let new = standing.map(|(data, deadline)| rows::write_value(data, deadline));
-        if old == new.as_deref() {
-            continue;
-        }
-        before += old.map_or(0, <[u8]>::len);
-        after += new.as_ref().map_or(0, Vec::len);
-        let old_deadline = match old {
-            Some(old) => rows::read_deadline(old).map_err(|_| garbled(key))?,
-            None => None,
-        };
-        let new_deadline = standing.and_then(|(_, deadline)| deadline);
-        if old_deadline != new_deadline {
-            if let Some(deadline) = old_deadline {
-                change.delete(&rows::deadline(deadline, &row))?;
-            }
-            if let Some(deadline) = new_deadline {
-                change.put(&rows::deadline(deadline, &row), &[])?;
-            }
-        }
-        match new {
-            Some(new) => change.put(&row, &new)?,
-            None => change.delete(&row)?,
-        }
-    }
-    Ok(after > before)
-}
-
-fn garbled(key: &[u8]) -> Failure {
-    let key = String::from_utf8_lossy(key);
-    refused(
-        "CORRUPT",
-        format!(
-            "the store's entry {key:?} makes no sense: end the processes that use the store and remove its directory"
-        ),
-    )
 }

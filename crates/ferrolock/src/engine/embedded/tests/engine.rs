@@ -114,6 +114,22 @@ fn a_subscription_hears_its_channel_until_it_is_dropped() {
     assert!(others.taken().is_empty());
 }
 
+/// A server counts connections, of which a client has one for all its listeners. Here each listener was counted, so that who
+/// released took its own second listener for a competitor.
+#[test]
+fn two_listeners_of_one_client_both_hear_and_count_as_one() {
+    let engine = MemoryEngine::open(None);
+    let (first_notes, first) = listen(&engine, "c");
+    let (second_notes, _second) = listen(&engine, "c");
+
+    assert_eq!(publish(&engine, "both"), Value::Int(1));
+    drop(first);
+    assert_eq!(publish(&engine, "one"), Value::Int(1));
+
+    assert_eq!(first_notes.taken(), ["both"]);
+    assert_eq!(second_notes.taken(), ["both", "one"]);
+}
+
 #[test]
 fn a_subscription_begins_at_the_first_poll_and_ends_with_its_future() {
     let engine = MemoryEngine::open(None);

@@ -63,6 +63,157 @@ async fn a_channel_can_be_listened_to_again_at_once() {
     }
 }
 
+/// The second listener took the place of the first, which heard nothing from then on: a fair and a plain lock of one name
+/// would have deafened each other.
+#[tokio::test]
+async fn two_listeners_on_one_channel_both_hear_and_share_a_subscription() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
+
+    let first = listen(&engine, "a", one).await.unwrap();
+    let second = listen(&engine, "a", two).await.unwrap();
+    assert_eq!(fake.publish("a", "both"), 1);
+    assert_eq!(next(&mut heard_one).await, message("both"));
+    assert_eq!(next(&mut heard_two).await, message("both"));
+    drop(first);
+    assert_eq!(heard_one.recv().await, None);
+
+    assert_eq!(fake.publish("a", "the other"), 1);
+    assert_eq!(next(&mut heard_two).await, message("the other"));
+    assert_eq!(fake.seen().count("SUBSCRIBE"), 1);
+    assert_eq!(fake.seen().count("UNSUBSCRIBE"), 0);
+    drop(second);
+    fake.until(|seen| seen.count("UNSUBSCRIBE") == 1).await;
+    assert_eq!(heard_two.recv().await, None);
+}
+
+#[tokio::test]
+async fn every_listener_of_a_channel_hears_of_a_gap() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
+    let _first = listen(&engine, "a", one).await.unwrap();
+    let _second = listen(&engine, "a", two).await.unwrap();
+
+    fake.kick();
+
+    assert_eq!(next(&mut heard_one).await, Signal::Gap);
+    assert_eq!(next(&mut heard_two).await, Signal::Gap);
+    assert_eq!(fake.seen().count("SUBSCRIBE"), 2);
+}
+
+#[tokio::test]
+async fn a_listener_that_joins_a_confirmed_channel_needs_no_answer_of_the_server() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let ((one, _heard_one), (two, mut heard_two)) = (notes(), notes());
+    let _first = listen(&engine, "a", one).await.unwrap();
+
+    fake.freeze();
+    let _second = listen(&engine, "a", two).await.unwrap();
+    fake.thaw();
+
+    assert_eq!(fake.publish("a", "1"), 1);
+    assert_eq!(next(&mut heard_two).await, message("1"));
+}
+
+#[tokio::test]
+async fn the_first_listener_may_leave_while_the_second_waits_for_the_confirmation() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let _other = listen(&engine, "other", notes().0).await.unwrap();
+    let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
+
+    fake.freeze();
+    let mut first = engine.listen("a".into(), one);
+    tokio::select! {
+        _ = &mut first => panic!("confirmed by a server that stood still"),
+        () = fake.until(|seen| seen.count("SUBSCRIBE") == 2) => {}
+    }
+    let mut second = engine.listen("a".into(), two);
+    assert!(testkit::poll_once(second.as_mut()).is_pending());
+    drop(first);
+    assert_eq!(heard_one.recv().await, None);
+    fake.thaw();
+
+    let _second = tokio::time::timeout(HANG, second).await.unwrap().unwrap();
+    assert_eq!(fake.publish("a", "1"), 1);
+    assert_eq!(next(&mut heard_two).await, message("1"));
+    assert_eq!(fake.seen().count("SUBSCRIBE"), 2);
+    assert_eq!(fake.seen().count("UNSUBSCRIBE"), 0);
+}
+
+#[tokio::test]
+async fn a_listener_that_comes_while_the_channel_is_unsubscribed_is_confirmed_after_that() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let first = listen(&engine, "a", notes().0).await.unwrap();
+
+    fake.freeze();
+    drop(first);
+    fake.until(|seen| seen.count("UNSUBSCRIBE") == 1).await;
+    let (ear, mut heard) = notes();
+    let mut second = engine.listen("a".into(), ear);
+    assert!(testkit::poll_once(second.as_mut()).is_pending());
+    fake.thaw();
+
+    let _second = tokio::time::timeout(HANG, second).await.unwrap().unwrap();
+    assert_eq!(fake.publish("a", "1"), 1);
+    assert_eq!(next(&mut heard).await, message("1"));
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_listener_that_waits_and_not_the_one_that_was_granted_before() {
+    let fake = Fake::start();
+    let engine = lazy(&fake);
+    let (one, mut heard_one) = notes();
+    let _first = listen(&engine, "a", one).await.unwrap();
+
+    fake.rules().forbidden = Some("a");
+    fake.kick();
+    fake.until(|seen| seen.count("SUBSCRIBE") == 2).await;
+    let refused = listen(&engine, "a", notes().0).await;
+    assert!(matches!(&refused, Err(Failure::Refused { code, .. }) if code == "NOPERM"));
+    fake.rules().forbidden = None;
+    let _third = listen(&engine, "a", notes().0).await.unwrap();
+
+    assert_eq!(next(&mut heard_one).await, Signal::Gap);
+    assert_eq!(fake.publish("a", "1"), 1);
+    assert_eq!(next(&mut heard_one).await, message("1"));
+}
+
+#[tokio::test]
+async fn servers_know_one_subscription_of_all_listeners_of_a_channel() {
+    for kind in testkit::servers() {
+        let server = testkit::Server::start(kind);
+        let engine = RedisEngine::new(Config::parse(&server.url()).unwrap());
+        let subscribers = || server.command(&["PUBSUB", "NUMSUB", "a"]);
+        let counted = |count| {
+            let name = testkit::Reply::Text("a".to_owned());
+            testkit::Reply::List(vec![name, testkit::Reply::Int(count)])
+        };
+        let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
+
+        let first = listen(&engine, "a", one).await.unwrap();
+        let second = listen(&engine, "a", two).await.unwrap();
+        assert_eq!(subscribers(), counted(1));
+        server.command(&["PUBLISH", "a", "both"]);
+        assert_eq!(next(&mut heard_one).await, message("both"));
+        assert_eq!(next(&mut heard_two).await, message("both"));
+        drop(second);
+        server.command(&["PUBLISH", "a", "one"]);
+
+        assert_eq!(next(&mut heard_one).await, message("one"));
+        assert_eq!(heard_two.recv().await, None);
+        drop(first);
+        testkit::eventually_async(testkit::LIMIT, "nobody is subscribed", async || {
+            subscribers() == counted(0)
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
     let fake = Fake::start();

@@ -1,0 +1,161 @@
+//! Which entries of a call's lock belong to processes that have ended, and what frees each.
+//!
+//! A holder, or one who waits in a queue, stands in the store as `client:number`, and the store knows to which process
+//! a client belongs. Where such entries stand, and which call frees one, is for the scheme of the lock to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::super::keyspace::Data;
+use super::super::server::Server;
+use super::map::Change;
+use super::rows;
+use super::session::{Life, Others};
+use crate::engine::Failure;
+use crate::protocol::scheme::{client_of, dead_bearer, scheme_of};
+use crate::protocol::script::Call;
+
+/// So many entries are freed with one call, which waits for it; the next call frees the next ones. Each is told to those who
+/// wait, so a next call comes.
+const FREED_MAX: usize = 16;
+
+/// Of so many clients it is asked with one call whether they live: each costs a look into the table and a call of the system.
+const ASKED_MAX: usize = 64;
+
+/// What was found under the keys of a call.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) dead: Vec<Dead>,
+    /// Sessions of others that live, and stand in the way of listeners to that channel.
+    pub(super) alive: BTreeSet<(Arc<str>, Arc<str>)>,
+}
+
+/// An entry whose process has ended.
+#[derive(Debug)]
+pub(super) struct Dead {
+    pub(super) lock: Arc<str>,
+    pub(super) entry: Arc<str>,
+    pub(super) session: Arc<str>,
+    /// What frees it.
+    pub(super) freeing: Call,
+}
+
+/// Asks for each client once.
+struct Lives<'a> {
+    others: &'a mut Others,
+    change: &'a Change,
+    own: Option<&'a str>,
+    known: BTreeMap<String, Option<(Arc<str>, Life)>>,
+}
+
+/// Looks through the values of a call, which are loaded.
+pub(super) fn find(
+    server: &mut Server,
+    others: &mut Others,
+    change: &Change,
+    own: Option<&str>,
+    call: &Call,
+) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    let Some(scheme) = scheme_of(call) else {
+        return Ok(found);
+    };
+    let now = server.now();
+    let mut lives = Lives {
+        others,
+        change,
+        own,
+        known: BTreeMap::new(),
+    };
+    for key in scheme.searched() {
+        let Some(data) = server.keys.get(key.as_bytes(), now) else {
+            continue;
+        };
+        for entry in entries_from_anywhere(data, now) {
+            if found.dead.len() == FREED_MAX {
+                break;
+            }
+            let Some((session, life)) = lives.of(entry)? else {
+                continue;
+            };
+            match life {
+                Life::Alive => {
+                    let channel = scheme.waiting().channel.clone();
+                    found
+                        .alive
+                        .extend(channel.map(|channel| (channel, session)));
+                }
+                Life::Dead if !stays(change, entry)? => {
+                    let entry: Arc<str> = entry.into();
+                    found.dead.push(Dead {
+                        lock: scheme.name().clone(),
+                        freeing: scheme.abandon(&dead_bearer(entry.clone())),
+                        session,
+                        entry,
+                    });
+                }
+                // Its lease decides.
+                Life::Dead | Life::Unknown => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The entries of a value that may name a process: the fields of a hash, the members of a sorted set, the items of a list.
+fn entries(data: &Data) -> Vec<&str> {
+    let all: Vec<&[u8]> = match data {
+        Data::Text(_) => Vec::new(),
+        Data::Hash(hash) => hash.iter().map(|(field, _)| field).collect(),
+        Data::List(list) => list.iter().collect(),
+        Data::SortedSet(set) => set.iter_from(0).map(|(member, _)| member).collect(),
+    };
+    let texts = all
+        .into_iter()
+        .filter_map(|one| std::str::from_utf8(one).ok());
+    texts.filter(|entry| client_of(entry).is_some()).collect()
+}
+
+/// The same; where there are more than are asked for with one call, each call begins elsewhere, so that living ones in front do
+/// not hide dead ones behind them for good.
+fn entries_from_anywhere(data: &Data, now_ms: i64) -> Vec<&str> {
+    let mut entries = entries(data);
+    if entries.len() > ASKED_MAX {
+        let at = usize::try_from(now_ms).unwrap_or(0) % entries.len();
+        entries.rotate_left(at);
+    }
+    entries
+}
+
+/// Whether the entry was left there to stay when its process ends.
+fn stays(change: &Change, entry: &str) -> Result<bool, Failure> {
+    let row = change.get(&rows::staying(entry.as_bytes()))?;
+    Ok(row.is_some())
+}
+
+impl Lives<'_> {
+    /// The session of an entry of another process, and whether it lives. None: it is our own, or of a client that the store does
+    /// not know, or too many were asked for already.
+    fn of(&mut self, entry: &str) -> Result<Option<(Arc<str>, Life)>, Failure> {
+        let client = client_of(entry).unwrap_or_default();
+        if let Some(known) = self.known.get(client) {
+            return Ok(known.clone());
+        }
+        if self.known.len() == ASKED_MAX {
+            return Ok(None);
+        }
+        let asked = self.ask(client)?;
+        self.known.insert(client.to_owned(), asked.clone());
+        Ok(asked)
+    }
+
+    fn ask(&mut self, client: &str) -> Result<Option<(Arc<str>, Life)>, Failure> {
+        let session = match self.change.get(&rows::client(client))? {
+            Some(session) if Some(session) != self.own.map(str::as_bytes) => session,
+            _ => return Ok(None),
+        };
+        let session = String::from_utf8_lossy(session);
+        let life = self.others.life(self.change, &session)?;
+        Ok(Some((session.into(), life)))
+    }
+}
