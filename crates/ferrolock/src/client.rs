@@ -75,6 +75,11 @@ impl Client {
         }
     }
 
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn alive(&self) -> &Arc<Alive> {
+        &self.alive
+    }
+
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.alive.core

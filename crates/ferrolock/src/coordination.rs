@@ -35,6 +35,8 @@ mod random;
 pub(crate) mod release;
 #[cfg(all(test, feature = "embedded"))]
 pub(crate) mod scenes;
+#[cfg(all(test, feature = "embedded"))]
+mod several_tests;
 pub(crate) mod tenure;
 mod wakes;
 

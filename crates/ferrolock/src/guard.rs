@@ -220,6 +220,11 @@ impl<K: Kind> Guard<K> {
         ask(self.hold.clone(), None)
     }
 
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.tenure.fence.get().copied()
+    }
+
     fn lost_error(&self, reason: LostReason) -> Error {
         Error::lost(reason).of(self.tenure.scheme.name())
     }

@@ -15,6 +15,7 @@ mod first_tests;
 mod late;
 mod once;
 mod reenter;
+mod server_place;
 #[cfg(all(test, feature = "embedded"))]
 mod silence_tests;
 pub(crate) mod slot;
@@ -38,6 +39,7 @@ use self::first::{Begun, First};
 use self::late::LateGrants;
 use self::once::attempt_once;
 use self::reenter::reenter;
+use self::server_place::ServerPlace;
 use self::slot::{Answer, Found, Slot};
 use self::stranded::Stranded;
 use super::desk::Seat;
@@ -73,6 +75,8 @@ pub(crate) struct Request {
     /// Only one more hold of that tenure will do.
     into: Option<Arc<Tenure>>,
     late: Mutex<LateGrants>,
+    /// Where it stands in a queue that the server keeps, if its kind has one.
+    server_place: Mutex<Option<ServerPlace>>,
 }
 
 /// What a call does when the lock is busy.
@@ -120,6 +124,7 @@ impl Request {
             first: Mutex::new(None),
             into: None,
             late: Mutex::default(),
+            server_place: Mutex::new(None),
         })
     }
 
@@ -139,6 +144,7 @@ impl Request {
             first: Mutex::new(None),
             into: Some(tenure.clone()),
             late: Mutex::default(),
+            server_place: Mutex::new(None),
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::keys::prefixed;
+use super::keys::{lock_channel, prefixed};
 use super::lock::PlainLock;
 use super::scheme::{
     Ask, Attempt, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
@@ -29,7 +29,8 @@ pub(crate) struct Several {
 
 impl Several {
     pub(crate) fn new(name: Arc<str>) -> Self {
-        let channel = prefixed("several__channel", &name);
+        // That of the plain lock, so that two kinds of one client listen to it.
+        let channel = lock_channel(&name);
         let line = Line::Several;
         Self {
             plain: PlainLock::new(name.clone()),
@@ -137,5 +138,16 @@ impl Scheme for Several {
 
     fn force_unlock(&self) -> Call {
         self.plain.force_unlock()
+    }
+}
+
+/// How many wait in the queue of that name.
+pub(crate) fn queue_length(name: Arc<str>) -> Call {
+    static LENGTH: Script = Script::new("several_queue", "return redis.call('ZCARD', KEYS[1])");
+    Call {
+        script: &LENGTH,
+        keys: smallvec![prefixed("several_queue", &name)],
+        args: SmallVec::new(),
+        form: Form::default(),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use super::server_place::ServerPlace;
 use super::{Patience, Request};
 use crate::coordination::errands::{Errand, Kind};
 use crate::coordination::hold::Hold;
@@ -107,7 +108,9 @@ impl FirstAcquire {
     const HANDED_OVER: u8 = 1;
     const ANSWERED: u8 = 2;
 
+    /// An attempt is made, also one more under the same field.
     fn asks_for(&self, lease: Duration) {
+        self.marks.fetch_and(!Self::ANSWERED, Ordering::AcqRel);
         let nanos = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
         self.lease.store(nanos, Ordering::Release);
     }
@@ -133,12 +136,13 @@ impl FirstAcquire {
 
 impl Attempt {
     pub(crate) fn new(core: &Arc<Core>, request: &Arc<Request>, now: Tick) -> Self {
-        let tenure = core.new_tenure(request);
+        let tenure = request.placed().unwrap_or_else(|| core.new_tenure(request));
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
         let call = call(request, &tenure, lease);
         tenure.asks_for(now, lease);
         tenure.first.asks_for(lease);
+        request.take_place(&tenure, lease);
         let asking = Asking {
             tenure: tenure.clone(),
             errand: Errand::new(core, Kind::Attempt),
@@ -223,6 +227,7 @@ impl Attempt {
 
     fn granted(&mut self, Granted { fence, more }: Granted, asking: Asking) -> Attempted {
         self.stage = Stage::Answered;
+        self.request.leave_place();
         let tenure = self.tenure.clone();
         if let Some(fence) = fence {
             let _ = tenure.fence.set(fence);
@@ -284,7 +289,8 @@ impl Drop for Attempt {
         if matches!(self.stage, Stage::Shown | Stage::Sent) {
             unpoisoned(&tenure.core.desk).attempt_ended(tenure);
         }
-        if self.stage == Stage::Sent {
+        // The one step that keeps a lost reply from costing a lock: what may have been taken, or may yet be, is owed back.
+        if self.stage == Stage::Sent && !self.request.note_doubt_about(tenure) {
             tenure.core.keeper().owe_field(tenure, self.lease);
         }
     }
@@ -334,6 +340,42 @@ pub(crate) async fn explain(core: &Core, scheme: &dyn Scheme, failure: Failure) 
 /// mend first.
 pub(crate) fn waits_out(code: &str) -> bool {
     refusal_passes(code) && !matches!(code, "NOREPLICAS" | "MISCONF" | "OOM")
+}
+
+impl Request {
+    /// Whether the server has, or may have, a place for it.
+    fn has_place(&self) -> bool {
+        self.scheme.waiting().has_places && self.patience != Patience::None
+    }
+
+    /// The tenure that stands in the server's queue for it.
+    fn placed(&self) -> Option<Arc<Tenure>> {
+        let place = unpoisoned(&self.server_place);
+        place.as_ref().map(|place| place.tenure().clone())
+    }
+
+    /// From now on its tenure may stand in the server's queue.
+    fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
+        if self.has_place() {
+            unpoisoned(&self.server_place)
+                .get_or_insert_with(|| ServerPlace::new(tenure.clone(), lease));
+        }
+    }
+
+    /// Its hold has the field from now on.
+    fn leave_place(&self) {
+        let place = unpoisoned(&self.server_place).take();
+        if let Some(place) = place {
+            place.granted();
+        }
+    }
+
+    /// An attempt under that tenure has no answer. True: its place knows, and gives back what it may have taken.
+    fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
+        let mut place = unpoisoned(&self.server_place);
+        let place = place.as_mut().filter(|place| place.is_of(tenure));
+        place.map(ServerPlace::doubt).is_some()
+    }
 }
 
 impl Tenure {

@@ -18,6 +18,16 @@ impl Keeper {
         self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire { lease });
     }
 
+    /// A waiter has gone from the server's queue without a grant; `is_doubtful`: an attempt of it may still run.
+    pub(crate) fn owe_place(&self, tenure: &Arc<Tenure>, lease: Duration, is_doubtful: bool) {
+        let until = self.clock.now().after(lease);
+        let kind = match is_doubtful {
+            true => Owing::LateAcquire { lease },
+            false => Owing::Release { until },
+        };
+        self.owe(Owed::Field(tenure.clone()), kind);
+    }
+
     /// The tenure's release has no answer: owed until the server has ended the last lease it was asked for. A command
     /// that is under way may have that much more time to get there.
     fn owe_release(&self, tenure: &Arc<Tenure>) {

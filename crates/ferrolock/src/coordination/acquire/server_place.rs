@@ -1,0 +1,56 @@
+//! A waiter's place in a queue that the server keeps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::coordination::Tenure;
+
+/// The field under which a request stands in the server's queue, from its first attempt to its grant.
+///
+/// Every attempt of the request is made under it, so one without an answer needs no debt: the next attempt finds what it
+/// left. Dropped before a grant, on whatever way the request ends, the place is owed back.
+#[derive(Debug)]
+pub(super) struct ServerPlace {
+    tenure: Arc<Tenure>,
+    /// The longest that was asked for.
+    lease: Duration,
+    /// An attempt may still run.
+    is_doubtful: bool,
+}
+
+impl ServerPlace {
+    pub(super) fn new(tenure: Arc<Tenure>, lease: Duration) -> Self {
+        let is_doubtful = false;
+        Self {
+            tenure,
+            lease,
+            is_doubtful,
+        }
+    }
+
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
+    pub(super) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    pub(super) fn is_of(&self, tenure: &Arc<Tenure>) -> bool {
+        Arc::ptr_eq(&self.tenure, tenure)
+    }
+
+    /// Its attempt was granted: from now on the hold owns the field.
+    pub(super) fn granted(mut self) {
+        self.lease = Duration::ZERO;
+    }
+}
+
+impl Drop for ServerPlace {
+    fn drop(&mut self) {
+        if !self.lease.is_zero() {
+            let keeper = self.tenure.core.keeper();
+            keeper.owe_place(&self.tenure, self.lease, self.is_doubtful);
+        }
+    }
+}

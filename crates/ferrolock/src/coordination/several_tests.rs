@@ -1,0 +1,211 @@
+//! A kind that is nothing like the plain lock, through every station of the machinery: nothing outside its own files knows
+//! it, but for its row in `scheme_of`.
+#![allow(clippy::panic, reason = "test code: a failure ends the test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::scenes::{Pair, insider, ms, pair};
+use crate::engine::lying::{Lie, Lying, Match};
+use crate::kind::Plain;
+use crate::protocol::several::Several;
+use crate::{Client, Guard, Lock, LostReason, Unlocked};
+
+const ACQUIRE: &str = "several/acquire";
+const RELEASE: &str = "several/release";
+
+fn several(client: &Client) -> Lock {
+    Lock::of_scheme(client.alive().clone(), "x", |name| {
+        Arc::new(Several::new(name))
+    })
+}
+
+/// A task that waits for it; returns when it stands in the server's queue.
+async fn waiter(client: &Client, lying: &Lying) -> tokio::task::JoinHandle<Guard<Plain>> {
+    let before = lying.log_of(ACQUIRE).len();
+    let lock = several(client);
+    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
+    // Its first attempt, and the one after its subscription.
+    let attempts = if before < 3 { 2 } else { 1 };
+    lying.seen(ACQUIRE, before + attempts).await;
+    // The answer comes with the next step of this runtime.
+    tokio::time::sleep(ms(1)).await;
+    waiting
+}
+
+async fn queue(client: &Client) -> usize {
+    let keys = client.core().engine.clone();
+    let call = crate::protocol::several::queue_length("x".into());
+    match keys.call(crate::engine::Lane::Commands, call).await {
+        Ok(crate::protocol::script::Value::Int(length)) => usize::try_from(length).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_kind_is_acquired_waited_for_renewed_lost_and_released() {
+    let (client, lying, core) = insider();
+    let first = several(&client).lock().await.unwrap();
+    let second = several(&client).lock().await.unwrap();
+    assert_eq!(second.fence(), Some(2));
+    assert!(several(&client).try_lock().await.unwrap().is_none());
+    let third = waiter(&client, &lying).await;
+
+    // No poll comes within the first minute: the message does.
+    let before = core.now();
+    assert_eq!(first.unlock().await.unwrap(), Unlocked::Released);
+    let third = third.await.unwrap();
+    assert!(core.now().since(before) < ms(10));
+
+    // Ten leases later both are held.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(second.is_held() && third.is_held());
+    third.check().await.unwrap();
+
+    assert!(several(&client).force_unlock().await.unwrap());
+    assert_eq!(third.lost().await, LostReason::Removed);
+    assert_eq!(second.lost().await, LostReason::Removed);
+    drop((second, third));
+    assert!(several(&client).lock().await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_kinds_on_one_name_and_one_channel_both_wake() {
+    let (client, lying, core) = insider();
+    let (one, two) = (several(&client), several(&client));
+    let (one, two) = (one.lock().await.unwrap(), two.lock().await.unwrap());
+    let other_kind = waiter(&client, &lying).await;
+    let plain = client.lock("x");
+    let plain = tokio::spawn(async move { plain.lock().await.unwrap() });
+    lying.seen("lock/acquire", 2).await;
+    tokio::time::sleep(ms(1)).await;
+
+    let before = core.now();
+    one.unlock().await.unwrap();
+    two.unlock().await.unwrap();
+    let other_kind = other_kind.await.unwrap();
+    other_kind.unlock().await.unwrap();
+    let plain = plain.await.unwrap();
+
+    assert!(plain.is_held());
+    assert!(core.now().since(before) < ms(20), "a poll, not a message");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_all_clients_are_served_in_the_servers_order() {
+    let Pair { lying, us, them } = pair("several_order");
+    let held = [
+        several(&them).lock().await.unwrap(),
+        several(&them).lock().await.unwrap(),
+    ];
+    let ours = waiter(&us, &lying).await;
+    let lock = several(&them);
+    let theirs = tokio::spawn(async move { lock.lock().await.unwrap() });
+    while queue(&them).await < 2 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    let ours_too = waiter(&us, &lying).await;
+    assert_eq!(queue(&us).await, 3);
+
+    let [one, two] = held;
+    one.unlock().await.unwrap();
+    let ours = ours.await.unwrap();
+    assert!(!theirs.is_finished() && !ours_too.is_finished());
+    two.unlock().await.unwrap();
+    let theirs = theirs.await.unwrap();
+    assert!(!ours_too.is_finished());
+    ours.unlock().await.unwrap();
+    ours_too.await.unwrap().unlock().await.unwrap();
+    theirs.unlock().await.unwrap();
+    assert_eq!(queue(&us).await, 0);
+}
+
+/// One release frees both places of a client whose connection was away: the second waiter does not wait for a poll.
+#[tokio::test(start_paused = true)]
+async fn with_room_for_more_the_next_waiter_gets_in_at_once() {
+    let (client, lying, core) = insider();
+    let held = [
+        several(&client).lock().await.unwrap(),
+        several(&client).lock().await.unwrap(),
+    ];
+    let waiters = [waiter(&client, &lying).await, waiter(&client, &lying).await];
+
+    // The message of the second release is lost.
+    let before = core.now();
+    let [one, two] = held;
+    lying.next_of(Match::script(ACQUIRE), Lie::DelayCall(ms(50)));
+    one.unlock().await.unwrap();
+    lying.drop_messages(1);
+    two.unlock().await.unwrap();
+
+    for waiter in waiters {
+        assert!(waiter.await.unwrap().is_held());
+    }
+    assert!(core.now().since(before) < ms(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_leaves_no_place_behind() {
+    let (client, lying, _) = insider();
+    let held = [
+        several(&client).lock().await.unwrap(),
+        several(&client).lock().await.unwrap(),
+    ];
+    let waiting = waiter(&client, &lying).await;
+    assert_eq!(queue(&client).await, 1);
+
+    waiting.abort();
+    lying.seen(RELEASE, 1).await;
+
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(queue(&client).await, 0);
+    assert!(held.iter().all(Guard::is_held));
+    // Every attempt was answered: one release is enough.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(lying.log_of(RELEASE).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_answer_is_repeated_under_the_same_field() {
+    let (client, lying, _) = insider();
+    let held = [
+        several(&client).lock().await.unwrap(),
+        several(&client).lock().await.unwrap(),
+    ];
+    lying.next_of(Match::script(ACQUIRE), Lie::DropReply);
+    let waiting = waiter(&client, &lying).await;
+    while lying.log_of(ACQUIRE).len() < 5 {
+        tokio::time::sleep(ms(10)).await;
+    }
+
+    assert_eq!(queue(&client).await, 1);
+    let [one, two] = held;
+    one.unlock().await.unwrap();
+    two.unlock().await.unwrap();
+    waiting.await.unwrap().unlock().await.unwrap();
+    // The two holds and the third: no debt was made of the lost reply.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(lying.log_of(RELEASE).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_while_its_attempt_has_no_answer_is_released_until_it_was_found() {
+    let (client, lying, _) = insider();
+    let held = [
+        several(&client).lock().await.unwrap(),
+        several(&client).lock().await.unwrap(),
+    ];
+    lying.next_of(
+        Match::script(ACQUIRE),
+        Lie::DelayCall(Duration::from_secs(2)),
+    );
+    let lock = several(&client);
+    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
+    lying.seen(ACQUIRE, 3).await;
+
+    waiting.abort();
+
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(queue(&client).await, 0);
+    assert!(held.iter().all(Guard::is_held));
+}
