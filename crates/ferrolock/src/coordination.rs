@@ -38,6 +38,7 @@ pub(crate) mod scenes;
 #[cfg(all(test, feature = "embedded"))]
 mod several_tests;
 pub(crate) mod tenure;
+mod timer;
 mod wakes;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +65,7 @@ use hold::Hold;
 use keeper::Keeper;
 use random::Random;
 use tenure::{Count, Few, Phase};
+use timer::Naps;
 
 /// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
@@ -83,6 +85,7 @@ pub(crate) struct Core {
     pub(crate) random: Random,
     pub(crate) desk: Mutex<Desk>,
     pub(crate) reattempts: Arc<Semaphore>,
+    naps: Naps,
     /// Names that are listened to.
     pub(crate) listening: AtomicUsize,
     clock: OnceLock<Clock>,
@@ -124,6 +127,7 @@ impl Core {
             random: Random::new(seed),
             desk: Mutex::new(Desk::default()),
             reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
+            naps: Naps::default(),
             listening: AtomicUsize::new(0),
             clock: OnceLock::new(),
             runtime: OnceLock::new(),
@@ -189,6 +193,11 @@ impl Core {
 
     pub(crate) async fn sleep_until(&self, until: Tick) {
         self.clock().sleep_until(until).await;
+    }
+
+    /// The same for a driver, whose pauses are shorter than the grain of the runtime's timers.
+    pub(crate) async fn nap_until(&self, until: Tick) {
+        self.naps.sleep_until(&self.clock(), until).await;
     }
 
     /// The runtime that waiting runs in: the one given, else the one current at the first call.

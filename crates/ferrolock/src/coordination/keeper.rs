@@ -12,7 +12,6 @@ mod pay;
 mod renewal;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
-mod timer;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
@@ -28,11 +27,11 @@ pub(crate) use self::alarms::AlarmKey;
 use self::debts::{Debts, Due as DebtDue};
 #[cfg(test)]
 pub(crate) use self::kept::Kept;
-use self::timer::Timer;
 use self::watch::{Due, Watch};
 use super::acquire::Request;
 use super::errands::{Errand, Kind};
 use super::hold::Hold;
+use super::timer::Timer;
 use super::{Tenure, unpoisoned};
 use crate::engine::{Clock, KEEPER_THREAD, Lane, Tick};
 use crate::error::LostReason;

@@ -1,6 +1,10 @@
 //! A kind that is nothing like the plain lock, through every station of the machinery: nothing outside its own files knows
 //! it, but for its row in `scheme_of`.
-#![allow(clippy::panic, reason = "test code: a failure ends the test")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "test code: a failure ends the test"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use super::{Request, enter_with};
 use crate::coordination::desk::Seat;
 use crate::coordination::wakes::NameEar;
 use crate::coordination::{Core, unpoisoned};
-use crate::engine::{Boxed, Clock, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
+use crate::engine::{Boxed, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
 use crate::error::Error;
 use crate::figures;
 use crate::protocol::scheme::Scheme;
@@ -158,7 +158,7 @@ impl DriverTask {
 
     /// Sleeps until something ends, something is heard, or the time comes.
     async fn wait(&mut self, under_way: &mut UnderWay, until: Tick, news: &Notify) {
-        let clock = self.core.clock();
+        let core = self.core.clone();
         let UnderWay {
             attempt,
             listen,
@@ -180,7 +180,7 @@ impl DriverTask {
                 self.with_driver(|driver, now| driver.reconnected(now));
             }
             () = news.notified() => {}
-            () = nap(&clock, until) => {}
+            () = core.nap_until(until) => {}
         }
     }
 
@@ -305,21 +305,5 @@ async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
     match future {
         Some(future) => Pin::new(future).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Sleeps, also for less than the timer's grain of a millisecond.
-async fn nap(clock: &Clock, until: Tick) {
-    const GRAIN: Duration = Duration::from_micros(700);
-    loop {
-        let left = until.since(clock.now());
-        if left.is_zero() {
-            return;
-        }
-        if left >= GRAIN || clock.is_virtual() {
-            tokio::time::sleep(left).await;
-        } else {
-            tokio::task::yield_now().await;
-        }
     }
 }

@@ -47,7 +47,8 @@ enum Scope {
     Whole,
     /// Only these, out of a larger store.
     Part {
-        keys: BTreeSet<Key>,
+        /// In the order of their bytes, each once: a call may have many.
+        keys: Vec<Key>,
         /// Others that were asked for, of which this part cannot tell whether they are there.
         missing: BTreeSet<Key>,
     },
@@ -90,7 +91,10 @@ impl Keyspace {
     pub(super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         self.entries.clear();
         self.deadlines.clear();
-        let (keys, missing) = (keys.map(Key::from).collect(), BTreeSet::new());
+        let mut keys: Vec<Key> = keys.map(Key::from).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let missing = BTreeSet::new();
         self.scope = Scope::Part { keys, missing };
     }
 
@@ -304,7 +308,7 @@ impl Keyspace {
 impl Scope {
     fn asks_for(&mut self, key: &[u8]) {
         if let Scope::Part { keys, missing } = self
-            && !keys.contains(key)
+            && keys.binary_search_by(|known| (**known).cmp(key)).is_err()
             && !missing.contains(key)
         {
             missing.insert(Key::from(key));

@@ -57,10 +57,13 @@ pub(super) fn find(
     call: &Call,
 ) -> Result<Found, Failure> {
     let mut found = Found::default();
-    let Some(scheme) = scheme_of(call) else {
+    let now = server.now();
+    // Most locks are free, and of a free one nothing need be asked.
+    let mut keys = call.keys.iter().map(|key| key.as_bytes());
+    let is_free = !keys.any(|key| server.keys.get(key, now).is_some());
+    let Some(scheme) = (!is_free).then(|| scheme_of(call)).flatten() else {
         return Ok(found);
     };
-    let now = server.now();
     let mut lives = Lives {
         others,
         change,
