@@ -21,6 +21,7 @@ pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
 
 use crate::protocol::lock::BadReply;
+use crate::protocol::renewal::RowError;
 use crate::protocol::script::Call;
 
 /// What calls are told after the end of the client.
@@ -107,7 +108,7 @@ pub(crate) type ShortestLease = Box<dyn Fn() -> Option<std::time::Duration> + Se
 pub(crate) type LoseAll = Box<dyn Fn() + Send + Sync>;
 
 /// Which connection a call takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     /// The callers' own: acquire, unlock, questions. Its tasks live in the client's runtime.
     Commands,
@@ -210,6 +211,12 @@ impl From<BadReply> for Failure {
         Failure::Unknown(format!(
             "the reply to the {script} script makes no sense: {reply:?}"
         ))
+    }
+}
+
+impl From<RowError> for Failure {
+    fn from(RowError { code, message }: RowError) -> Self {
+        Failure::Refused { code, message }
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub(crate) mod keys;
 pub(crate) mod lock;
+pub(crate) mod renewal;
 pub(crate) mod script;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::keys;
+use super::renewal::Row;
 use super::script::{Arg, Call, Form, Script, Value, script};
 
 static ACQUIRE: Script = script!("lock/acquire");
@@ -145,9 +146,15 @@ pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duratio
 }
 
 /// `lease` zero only asks.
-pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let args = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
-    call(&RENEW, smallvec![keys.lock.clone()], keys, bearer, args)
+pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Row {
+    let mut used: SmallVec<_> = smallvec![keys.lock.clone()];
+    used.extend(bearer.who.as_ref().map(|_| keys.details.clone()));
+    Row {
+        script: &RENEW,
+        keys: used,
+        field: bearer.field.clone(),
+        lease,
+    }
 }
 
 pub(crate) fn linger(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
@@ -254,7 +261,7 @@ fn call(
 }
 
 /// Whole milliseconds, rounded up: the server's grain.
-fn millis(duration: Duration) -> Arg {
+pub(super) fn millis(duration: Duration) -> Arg {
     Arg::Int(i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX))
 }
 
@@ -269,7 +276,7 @@ pub(crate) fn read_acquire(reply: Value) -> Result<Attempt, BadReply> {
     }
 }
 
-/// For re-entry, renewal and linger.
+/// For re-entry and linger, and for each row of a renewal.
 pub(crate) fn read_standing(reply: Value) -> Result<Standing, BadReply> {
     match reply {
         Value::Int(1) => Ok(Standing::Ours),

@@ -18,6 +18,7 @@ use super::session::{Life, Others, Session, far_ears, remove_ears};
 use super::wakes::{Letter, Mail, Socket};
 use crate::engine::{Ear, Failure};
 use crate::protocol::lock::{self, LockKeys, Standing};
+use crate::protocol::renewal;
 use crate::protocol::script::{Call, Value};
 
 /// The state of a store in this process; used by whoever has the turn.
@@ -237,7 +238,9 @@ impl Store {
             }
         }
         let mut far = Vec::new();
-        for key in keys() {
+        // A renewal sends no message, and has keys by the hundred.
+        let channels = (!renewal::is_renewal(call)).then(keys);
+        for key in channels.into_iter().flatten() {
             let ears = far_ears(change, key, self.own_session())?;
             far.push((key.to_vec(), ears.iter().map(|(_, count)| count).sum()));
         }
@@ -282,9 +285,10 @@ impl Store {
         let micros = self.server.micros();
         let release = lock::release_of_dead(&keys, field.clone());
         let wanted: Vec<_> = call.keys.iter().chain(&release.keys).cloned().collect();
+        // As the release, which sends a message, whatever the call is.
         let both = Call {
             keys: wanted.into(),
-            ..call.clone()
+            ..release.clone()
         };
         self.load(change, micros, &both)?;
         self.interpreter.run(&mut self.server, &release)?;
