@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
 
+use crate::protocol::renewal::RowError;
 use crate::protocol::scheme::BadReply;
 use crate::protocol::script::Call;
 
@@ -108,7 +109,7 @@ pub(crate) type ShortestLease = Box<dyn Fn() -> Option<std::time::Duration> + Se
 pub(crate) type LoseAll = Box<dyn Fn() + Send + Sync>;
 
 /// Which connection a call takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     /// The callers' own: acquire, unlock, questions. Its tasks live in the client's runtime.
     Commands,
@@ -211,6 +212,12 @@ impl From<BadReply> for Failure {
         Failure::Unknown(format!(
             "the reply to the {script} script makes no sense: {reply:?}"
         ))
+    }
+}
+
+impl From<RowError> for Failure {
+    fn from(RowError { code, message }: RowError) -> Self {
+        Failure::Refused { code, message }
     }
 }
 

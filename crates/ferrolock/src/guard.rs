@@ -19,7 +19,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::kind::{Kind, Lockable, Named, Plain};
 use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::scheme::read_standing;
+use crate::protocol::renewal;
 
 /// What a hold is, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,9 +344,9 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     let sent = core.now();
     let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
     tenure.asks_for(sent, lease);
-    let call = tenure.scheme.renew(&tenure.bearer, lease);
+    let call = tenure.scheme.renew(&tenure.bearer, lease).call();
     let reply = core.ask_about(Lane::Commands, &*tenure.scheme, call).await;
-    let standing = read_standing(reply.map_err(|error| error.of(name))?)
+    let standing = renewal::read_one(reply.map_err(|error| error.of(name))?)
         .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
     if let Some(reason) = standing.lost() {
         tenure.not_ours(reason);

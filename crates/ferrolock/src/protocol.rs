@@ -3,6 +3,7 @@
 pub(crate) mod key_type;
 pub(crate) mod keys;
 pub(crate) mod lock;
+pub(crate) mod renewal;
 pub(crate) mod scheme;
 pub(crate) mod script;
 #[cfg(test)]

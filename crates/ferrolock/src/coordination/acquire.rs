@@ -15,6 +15,7 @@ mod first_tests;
 mod late;
 mod once;
 mod reenter;
+mod request;
 mod server_place;
 #[cfg(all(test, feature = "embedded"))]
 mod silence_tests;
@@ -24,10 +25,9 @@ mod stranded;
 mod waiting_tests;
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -35,12 +35,11 @@ use self::attempt::too_late;
 use self::backlog::wait_for_releases;
 use self::drive::drive;
 use self::driver::{Driver, Place};
-use self::first::{Begun, First};
-use self::late::LateGrants;
+use self::first::Begun;
 use self::once::attempt_once;
 use self::reenter::reenter;
-use self::server_place::ServerPlace;
-use self::slot::{Answer, Found, Slot};
+pub(crate) use self::request::{Patience, Request};
+use self::slot::{Answer, Found};
 use self::stranded::Stranded;
 use super::desk::Seat;
 use super::hold::Hold;
@@ -48,163 +47,8 @@ use super::keeper::AlarmKey;
 use super::tenure::Few;
 use super::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Tick};
-use crate::error::{Cause, Error, LostReason, Result};
-use crate::options::{Reentry, Terms};
-use crate::owner::Owner;
-use crate::protocol::scheme::{Rest, Scheme};
-
-/// One call that wants a hold.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) scheme: Arc<dyn Scheme>,
-    pub(crate) owner: Owner,
-    pub(crate) terms: Terms,
-    /// Details for people, if any are kept.
-    pub(crate) who: Option<Arc<str>>,
-    pub(crate) reentry: Reentry,
-    pub(crate) patience: Patience,
-    /// When it was made.
-    pub(crate) begun: Tick,
-    /// When it last took up waiting; a call that was left alone does not pay for that time.
-    since: AtomicU64,
-    /// When its time is up; `None`: it waits as long as the server answers.
-    pub(crate) deadline: Option<Tick>,
-    pub(crate) slot: Slot,
-    /// Its first attempt, while that is in its caller's hands.
-    pub(crate) first: Mutex<Option<First>>,
-    /// Only one more hold of that tenure will do.
-    into: Option<Arc<Tenure>>,
-    late: Mutex<LateGrants>,
-    /// Where it stands in a queue that the server keeps, if its kind has one.
-    server_place: Mutex<Option<ServerPlace>>,
-}
-
-/// What a call does when the lock is busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// One attempt.
-    None,
-    /// Waits so long; busy to the end is `None`.
-    Asks(Duration),
-    /// Waits so long, or without end; busy to the end is an error.
-    Insists(Option<Duration>),
-}
-
-impl Patience {
-    pub(crate) fn wait(self) -> Option<Duration> {
-        match self {
-            Patience::None => None,
-            Patience::Asks(wait) => Some(wait),
-            Patience::Insists(wait) => wait,
-        }
-    }
-}
-
-impl Request {
-    pub(crate) fn new(
-        scheme: Arc<dyn Scheme>,
-        owner: Owner,
-        terms: Terms,
-        who: Option<Arc<str>>,
-        reentry: Reentry,
-        patience: Patience,
-        begun: Tick,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            scheme,
-            owner,
-            terms,
-            who,
-            reentry,
-            patience,
-            begun,
-            since: AtomicU64::new(begun.as_nanos()),
-            deadline: patience.wait().map(|wait| begun.after(wait)),
-            slot: Slot::new(),
-            first: Mutex::new(None),
-            into: None,
-            late: Mutex::default(),
-            server_place: Mutex::new(None),
-        })
-    }
-
-    /// One more hold of a running tenure, and of no other.
-    pub(crate) fn again(tenure: &Arc<Tenure>, terms: Terms) -> Arc<Self> {
-        Arc::new(Self {
-            scheme: tenure.scheme.clone(),
-            owner: tenure.owner.clone(),
-            terms,
-            who: tenure.bearer.who.clone(),
-            reentry: Reentry::Enters,
-            patience: Patience::Insists(None),
-            begun: tenure.core.now(),
-            since: AtomicU64::new(tenure.core.now().as_nanos()),
-            deadline: None,
-            slot: Slot::new(),
-            first: Mutex::new(None),
-            into: Some(tenure.clone()),
-            late: Mutex::default(),
-            server_place: Mutex::new(None),
-        })
-    }
-
-    fn begins_at(&self, now: Tick) {
-        self.since.store(now.as_nanos(), Ordering::Release);
-    }
-
-    /// Until when the server may take for a call that makes one attempt, and all that belongs to it.
-    pub(crate) fn command_limit(&self, core: &Core) -> Tick {
-        let since = Tick::from_nanos(self.since.load(Ordering::Acquire));
-        since.after(core.settings.command_limit)
-    }
-
-    /// Whether there is time to go on waiting after a grant that was asked for at `sent` and came too late.
-    fn check_time_left(&self, core: &Core, sent: Tick, failure: Failure) -> Result<()> {
-        let now = core.now();
-        let patience = core.settings.unreachable_after;
-        let limit = match (self.patience, self.deadline) {
-            (Patience::None, _) => Tick::ZERO,
-            (_, Some(deadline)) => deadline,
-            (_, None) => unpoisoned(&self.late).another(sent, now, patience),
-        };
-        if now < limit {
-            return Ok(());
-        }
-        Err(Error::from(failure).of(self.scheme.name()))
-    }
-
-    /// A grant came too late, and was given back: its caller waits on, if it has time.
-    pub(crate) fn too_late(&self, core: &Core, sent: Tick, failure: Failure) {
-        match self.check_time_left(core, sent, failure) {
-            Ok(()) => self.slot.start_over(),
-            Err(error) => self.slot.answer(Answer::Failed(error)),
-        }
-    }
-
-    pub(crate) fn fail(&self, error: Error) {
-        self.slot
-            .answer(Answer::Failed(error.of(self.scheme.name())));
-    }
-
-    /// Its owner is not inside any more: it waits like anybody, unless only a re-entry would do.
-    pub(crate) fn come_anew(&self) {
-        match self.into {
-            Some(_) => self.fail(Error::lost(LostReason::Removed)),
-            None => self.slot.start_over(),
-        }
-    }
-
-    fn busy(&self, waited: Duration, rest: Option<Rest>) {
-        let remaining = match rest {
-            Some(Rest::Left(left)) => Some(left),
-            Some(Rest::NoExpiry) | None => None,
-        };
-        match self.patience {
-            Patience::Insists(_) => self.fail(Error::new(Cause::TimedOut { waited, remaining })),
-            Patience::None | Patience::Asks(_) => self.slot.answer(Answer::Busy),
-        }
-    }
-}
+use crate::error::{Cause, Error, Result};
+use crate::options::Reentry;
 
 /// Waits for a hold. `None`: busy, for a call that does not insist.
 ///

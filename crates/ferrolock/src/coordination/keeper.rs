@@ -5,6 +5,9 @@
 //! runtime. [`watch`] and [`debts`] decide; this file does.
 
 mod alarms;
+pub(crate) mod batch;
+#[cfg(all(test, feature = "embedded"))]
+mod batch_tests;
 pub(crate) mod debts;
 #[cfg(test)]
 mod kept;
@@ -24,6 +27,7 @@ use tokio::sync::Notify;
 
 use self::alarms::Alarm;
 pub(crate) use self::alarms::AlarmKey;
+use self::batch::Grid;
 use self::debts::{Debts, Due as DebtDue};
 #[cfg(test)]
 pub(crate) use self::kept::Kept;
@@ -40,6 +44,9 @@ use crate::options::Terms;
 
 /// An offer that is not taken for so long goes back.
 const OFFER_MAX: Duration = Duration::from_secs(1);
+
+/// So many holds are looked after before others may come to the keeper.
+const DUE_MAX: usize = 1000;
 
 /// What the process keeps.
 #[derive(Debug)]
@@ -58,7 +65,6 @@ struct State {
     jobs: Vec<Job>,
     /// When the keeper wakes by itself.
     asleep_until: Tick,
-    random: fastrand::Rng,
 }
 
 /// A hold under watch, and whom it was offered to, if it was.
@@ -138,14 +144,14 @@ impl Keeper {
     }
 
     fn new(clock: Clock, seed: u64) -> Arc<Keeper> {
+        let offset = fastrand::Rng::with_seed(seed).u64(..);
         let state = State {
-            watch: Watch::new(),
+            watch: Watch::new(Grid::new(clock.now(), offset)),
             debts: Debts::new(),
             alarms: BTreeMap::new(),
             next_alarm: 0,
             jobs: Vec::new(),
             asleep_until: Tick::ZERO,
-            random: fastrand::Rng::with_seed(seed),
         };
         Arc::new(Keeper {
             state: Mutex::new(state),
@@ -204,17 +210,14 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let id = hold.kept_as.load(Ordering::Acquire);
-        let jitter = state.random.f64();
-        if !state.watch.accept(id, hold.since, jitter) {
+        if !state.watch.accept(id, hold.since) {
             // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
             let watched = Watched {
                 hold: hold.clone(),
                 offered: None,
             };
             let (deadline, since) = (hold.deadline(), hold.since);
-            let id = state
-                .watch
-                .keep(watched, hold.terms, deadline, since, jitter);
+            let id = state.watch.keep(watched, hold.terms, deadline, since);
             hold.kept_as.store(id, Ordering::Release);
             self.connect_for(hold, &mut state);
         }
@@ -279,7 +282,7 @@ impl Keeper {
         let now = self.clock.now();
         let mut state = unpoisoned(&self.state);
         let planned = state.next();
-        let due = state.watch.due(now, |watched| {
+        let due = state.watch.due(now, DUE_MAX, |watched| {
             watched.hold.tenure.core.settings.command_limit
         });
         let debts = state.debts.due(now);
@@ -310,15 +313,15 @@ impl Keeper {
     }
 
     fn work_off(self: &Arc<Self>, agenda: Agenda) {
+        let mut renewals = Vec::new();
         for due in agenda.due {
             safely(|| match due {
-                Due::Renew { id, hold, again } => {
-                    drop(tokio::spawn(self.clone().renew(id, hold.hold, again)));
-                }
+                Due::Renew(renewal) => renewals.push(renewal),
                 Due::Over(watched) => self.over(&watched),
                 Due::OfferOver(watched) => offer_over(&watched),
             });
         }
+        safely(|| self.renew_all(renewals));
         for due in agenda.debts {
             safely(|| match due {
                 DebtDue::Try(id, debt) => self.try_to_pay(id, debt),

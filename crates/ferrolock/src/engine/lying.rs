@@ -318,7 +318,7 @@ impl Stage {
     fn see(&self, lane: Lane, call: &Call) -> Option<Lie> {
         let at = self.inner.clock().now();
         let mut plot = self.plot();
-        let lie = plot.decide(lane, call.script.name);
+        let lie = plot.decide(lane, call);
         plot.log.push(Seen {
             at,
             lane,

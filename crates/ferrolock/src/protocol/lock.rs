@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::keys;
+use super::renewal::Row;
 use super::scheme::{
     Ask, Attempt, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
     Subject, Waiting,
@@ -87,7 +88,7 @@ impl Scheme for PlainLock {
         release(&self.keys, bearer, left, need)
     }
 
-    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call {
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
         renew(&self.keys, bearer, lease)
     }
 
@@ -160,9 +161,15 @@ pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duratio
 }
 
 /// `lease` zero only asks.
-pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let args = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
-    call(&RENEW, smallvec![keys.lock.clone()], keys, bearer, args)
+pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Row {
+    let mut used: SmallVec<_> = smallvec![keys.lock.clone()];
+    used.extend(bearer.who.as_ref().map(|_| keys.details.clone()));
+    Row {
+        script: &RENEW,
+        keys: used,
+        field: bearer.field.clone(),
+        lease,
+    }
 }
 
 pub(crate) fn linger(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
@@ -214,7 +221,7 @@ fn call(
 }
 
 /// Whole milliseconds, rounded up: the server's grain.
-fn millis(duration: Duration) -> Arg {
+pub(super) fn millis(duration: Duration) -> Arg {
     Arg::Int(i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX))
 }
 

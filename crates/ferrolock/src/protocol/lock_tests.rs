@@ -33,7 +33,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         ("lock/acquire", acquire(&keys, &bearer, ms(5))),
         ("lock/reenter", reenter(&keys, &bearer, ms(5), 2)),
         ("lock/release", release(&keys, &bearer, 1, ms(5))),
-        ("lock/renew", renew(&keys, &bearer, ms(5))),
+        ("lock/renew", renew(&keys, &bearer, ms(5)).call()),
         ("lock/linger", linger(&keys, &bearer, ms(5))),
         ("lock/force_unlock", force_unlock(&keys)),
         ("lock/inspect", inspect(&keys)),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::lock::PlainLock;
+use super::renewal::Row;
 use super::script::{Arg, Call, Role, Value};
 #[cfg(test)]
 use super::several::Several;
@@ -40,8 +41,8 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     /// Leaves that many holds of a tenure, which need that much time.
     fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call;
 
-    /// `lease` zero only asks.
-    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call;
+    /// A row of a batch: see [`renewal`](super::renewal). `lease` zero only asks.
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row;
 
     /// Ends the last hold of a tenure; the name stays taken for `stay`.
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call;

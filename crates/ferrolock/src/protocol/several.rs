@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::keys::{lock_channel, prefixed};
 use super::lock::PlainLock;
+use super::renewal::Row;
 use super::scheme::{
     Ask, Attempt, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
     Waiting, Wake,
@@ -120,7 +121,7 @@ impl Scheme for Several {
         }
     }
 
-    fn renew(&self, bearer: &Bearer, lease: Duration) -> Call {
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
         self.plain.renew(bearer, lease)
     }
 

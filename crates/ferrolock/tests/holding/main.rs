@@ -17,6 +17,7 @@
 #[path = "../stage/mod.rs"]
 mod stage;
 
+mod batches;
 mod keeping;
 mod losing;
 mod paused;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use super::server_place::ServerPlace;
 use super::{Patience, Request};
 use crate::coordination::errands::{Errand, Kind};
 use crate::coordination::hold::Hold;
@@ -340,42 +339,6 @@ pub(crate) async fn explain(core: &Core, scheme: &dyn Scheme, failure: Failure) 
 /// mend first.
 pub(crate) fn waits_out(code: &str) -> bool {
     refusal_passes(code) && !matches!(code, "NOREPLICAS" | "MISCONF" | "OOM")
-}
-
-impl Request {
-    /// Whether the server has, or may have, a place for it.
-    fn has_place(&self) -> bool {
-        self.scheme.waiting().has_places && self.patience != Patience::None
-    }
-
-    /// The tenure that stands in the server's queue for it.
-    fn placed(&self) -> Option<Arc<Tenure>> {
-        let place = unpoisoned(&self.server_place);
-        place.as_ref().map(|place| place.tenure().clone())
-    }
-
-    /// From now on its tenure may stand in the server's queue.
-    fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
-        if self.has_place() {
-            unpoisoned(&self.server_place)
-                .get_or_insert_with(|| ServerPlace::new(tenure.clone(), lease));
-        }
-    }
-
-    /// Its hold has the field from now on.
-    fn leave_place(&self) {
-        let place = unpoisoned(&self.server_place).take();
-        if let Some(place) = place {
-            place.granted();
-        }
-    }
-
-    /// An attempt under that tenure has no answer. True: its place knows, and gives back what it may have taken.
-    fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
-        let mut place = unpoisoned(&self.server_place);
-        let place = place.as_mut().filter(|place| place.is_of(tenure));
-        place.map(ServerPlace::doubt).is_some()
-    }
 }
 
 impl Tenure {

@@ -1,94 +1,240 @@
-//! One renewal, from the question to what follows from the answer.
+//! One call that renews holds of a client, from the question to what follows from the answers.
+//!
+//! Each row has its own hold, deadline and answer; what the rows share is the call, and the time at which it was sent. What concerns
+//! one row (a key of another type, a waker that panics) costs the others nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Keeper;
-use crate::coordination::hold::Hold;
-use crate::coordination::unpoisoned;
+use super::batch::{self, Batch};
+use super::watch::Renewal;
+use super::{Keeper, Watched, safely};
+use crate::coordination::hold::{Hold, Waits};
+use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
-use crate::protocol::scheme::{Standing, read_standing};
+use crate::protocol::renewal::{self, Row, Shape};
+use crate::protocol::scheme::Standing;
+
+/// A hold to renew, and its number in the watch.
+type Kept = (u64, Arc<Hold>);
+
+/// A hold whose renewal goes out, and the lease that is asked for.
+#[derive(Debug)]
+struct Asked {
+    id: u64,
+    hold: Arc<Hold>,
+    lease: Duration,
+}
+
+/// What a renewal has brought for one hold.
+#[derive(Debug)]
+enum News {
+    /// Confirmed until then.
+    Until(Tick),
+    /// It is lost; nothing is left to do.
+    Lost,
+    Failed,
+    /// To be tried alone.
+    Parted,
+}
 
 impl Keeper {
-    /// One renewal. Its answer counts whenever it comes; when to try again is the watch's business. Without a
+    /// Sends what is due: one task per call.
+    pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Renewal<Watched>>) {
+        for batch in batch::collect(due, |watched| group_of(&watched.hold)) {
+            drop(tokio::spawn(self.clone().renew(batch)));
+        }
+    }
+
+    /// One call. Its answers count whenever they come; when to try again is the watch's business. Without a
     /// connection, as its spare lane mostly is when it is needed, it also goes out as soon as there is one: the
     /// watch's next try may come too late.
-    pub(super) async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>, again: bool) {
-        let odd = unpoisoned(&self.state).watch.troubles(id) % 2 == 1;
-        let lane = if again && odd {
-            Lane::KeeperSpare
-        } else {
-            Lane::Keeper
-        };
-        if again && hold.doubt() {
-            tracing::warn!(lock = %hold.tenure.scheme.name(), "renewal failed or hangs; the hold is uncertain until its deadline");
+    pub(super) async fn renew(self: Arc<Self>, batch: Batch<Watched>) {
+        let lane = batch.lane;
+        for row in batch.rows.iter().filter(|row| row.troubles > 0) {
+            safely(|| doubt(&row.hold.hold));
         }
-        let deadline = hold.deadline();
-        let Err(Failure::NotSent(_)) = self.send_renewal(id, &hold, lane).await else {
+        let rows = batch.rows.into_iter();
+        let holds: Vec<Kept> = rows.map(|row| (row.id, row.hold.hold)).collect();
+        let deadlines: Vec<Tick> = holds.iter().map(|(_, hold)| hold.deadline()).collect();
+        let Some(core) = holds.first().map(|(_, hold)| hold.tenure.core.clone()) else {
             return;
         };
-        let Some(waits) = hold.wait_for_connection(lane) else {
+        let Err(Failure::NotSent(_)) = self.send(&core, lane, &holds).await else {
             return;
         };
-        hold.tenure.core.engine.ready(lane).await;
-        drop(waits);
-        let confirmed_meanwhile = hold.deadline() != deadline;
-        if !confirmed_meanwhile {
-            let _ = self.send_renewal(id, &hold, lane).await;
+        let waiting: Vec<(Waits<'_>, &Kept, Tick)> = holds
+            .iter()
+            .zip(deadlines)
+            .filter_map(|(kept, deadline)| {
+                Some((kept.1.wait_for_connection(lane)?, kept, deadline))
+            })
+            .collect();
+        if waiting.is_empty() {
+            return;
         }
+        core.engine.ready(lane).await;
+        let unconfirmed: Vec<Kept> = waiting
+            .into_iter()
+            .filter(|(_, (_, hold), deadline)| hold.deadline() == *deadline)
+            .map(|(_, kept, _)| kept.clone())
+            .collect();
+        let _ = self.send(&core, lane, &unconfirmed).await;
     }
 
-    /// Asks the server to keep the hold, unless it is over. `Err`: there is no answer, or no good one.
-    async fn send_renewal(&self, id: u64, hold: &Arc<Hold>, lane: Lane) -> Result<(), Failure> {
-        let (tenure, core) = (&hold.tenure, &hold.tenure.core);
+    /// Asks the server to keep the holds, but those that are over. `Err`: there is no answer, or no good one.
+    async fn send(&self, core: &Core, lane: Lane, holds: &[Kept]) -> Result<(), Failure> {
         let sent = self.clock.now();
-        // Begun before the look: a release that the look does not see waits for its end.
-        hold.renewal_begins();
-        if !self.still_wanted(id, hold, sent) {
-            hold.renewal_ends();
+        let asked = self.begin(core, lane, holds, sent);
+        let rows: Vec<Row> = asked.iter().map(|asked| asked.row(sent)).collect();
+        let Some(call) = renewal::batch(&rows) else {
             return Ok(());
-        }
-        let lease = hold.wanted_lease(sent);
-        tenure.asks_for(sent, lease);
-        tracing::trace!(lock = %tenure.scheme.name(), ?lane, "renew");
-        let call = tenure.scheme.renew(&tenure.bearer, lease);
+        };
         let reply = core.engine.call(lane, call).await;
-        hold.renewal_ends();
-        let standing = reply.and_then(|reply| read_standing(reply).map_err(Failure::from));
-        match standing.map(Standing::lost) {
-            Ok(None) => self.renewed(id, hold, sent, lease),
-            Ok(Some(reason)) => tenure.not_ours(reason),
+        for Asked { hold, .. } in &asked {
+            safely(|| hold.renewal_ends());
+        }
+        let answers = reply.and_then(|reply| Ok(renewal::read(reply, asked.len())?));
+        let outcome = answers.as_ref().map(drop).map_err(Failure::clone);
+        let news = match answers {
+            Ok(answers) => hear(
+                asked,
+                sent,
+                answers.into_iter().map(|row| row.map_err(Failure::from)),
+            ),
+            Err(failure) if asked.len() > 1 && may_be_for_one_row(&failure) => {
+                part(&asked, &failure)
+            }
             Err(failure) => {
-                self.renewal_failed(id, hold, &failure);
-                return Err(failure);
+                let answers = asked
+                    .iter()
+                    .map(|_| Err(failure.clone()))
+                    .collect::<Vec<_>>();
+                hear(asked, sent, answers)
+            }
+        };
+        self.note(sent, news);
+        outcome
+    }
+
+    /// Those whose renewal goes out now.
+    fn begin(&self, core: &Core, lane: Lane, holds: &[Kept], now: Tick) -> Vec<Asked> {
+        // Begun before the look: a release that the look does not see waits for its end.
+        for (_, hold) in holds {
+            hold.renewal_begins();
+        }
+        let limit = core.settings.command_limit;
+        let mut state = unpoisoned(&self.state);
+        let watched: Vec<bool> = holds
+            .iter()
+            .map(|(id, _)| state.watch.sends(*id, now, limit))
+            .collect();
+        self.wake_for(&state);
+        drop(state);
+        let mut asked = Vec::with_capacity(holds.len());
+        for ((id, hold), is_watched) in holds.iter().zip(watched) {
+            safely(|| {
+                let is_live = hold.is_live();
+                if !is_live {
+                    // A look at the clock may have found it over while the renewal before was being confirmed.
+                    self.forget(hold);
+                }
+                if is_watched && is_live {
+                    tracing::trace!(lock = %hold.tenure.scheme.name(), ?lane, "renew");
+                    let (id, hold, lease) = (*id, hold.clone(), hold.wanted_lease(now));
+                    asked.push(Asked { id, hold, lease });
+                } else {
+                    hold.renewal_ends();
+                }
+            });
+        }
+        asked
+    }
+
+    /// Tells the watch what became of the holds.
+    fn note(&self, sent: Tick, news: Vec<(u64, News)>) {
+        let now = self.clock.now();
+        let mut state = unpoisoned(&self.state);
+        for (id, news) in news {
+            match news {
+                News::Until(deadline) => state.watch.renewed(id, sent, deadline),
+                News::Lost => {}
+                News::Failed => state.watch.failed(id, now),
+                News::Parted => state.watch.part(id, now),
             }
         }
-        Ok(())
+        self.wake_for(&state);
+    }
+}
+
+impl Asked {
+    fn row(&self, sent: Tick) -> Row {
+        let tenure = &self.hold.tenure;
+        tenure.asks_for(sent, self.lease);
+        tenure.scheme.renew(&tenure.bearer, self.lease)
     }
 
-    fn still_wanted(&self, id: u64, hold: &Hold, now: Tick) -> bool {
-        let limit = hold.tenure.core.settings.command_limit;
-        let watched = unpoisoned(&self.state).watch.sends(id, now, limit);
-        let live = hold.is_live();
-        if !live {
-            // A look at the clock may have found it over while the renewal before was being confirmed.
-            self.forget(hold);
+    fn hear(&self, sent: Tick, answer: Result<Standing, Failure>) -> News {
+        let tenure = &self.hold.tenure;
+        match answer.map(Standing::lost) {
+            Ok(None) => News::Until(self.hold.renewed(&self.hold.terms, sent, self.lease)),
+            Ok(Some(reason)) => {
+                tenure.not_ours(reason);
+                News::Lost
+            }
+            Err(failure) => {
+                tracing::debug!(lock = %tenure.scheme.name(), %failure, "renewal failed");
+                News::Failed
+            }
         }
-        watched && live
     }
+}
 
-    fn renewed(&self, id: u64, hold: &Hold, sent: Tick, lease: Duration) {
-        let deadline = hold.renewed(&hold.terms, sent, lease);
-        let mut state = unpoisoned(&self.state);
-        let jitter = state.random.f64();
-        state.watch.renewed(id, sent, deadline, jitter);
-        self.wake_for(&state);
+/// What each hold hears. A row that a panic of other people's code cut short is tried again after its limit.
+fn hear(
+    asked: Vec<Asked>,
+    sent: Tick,
+    answers: impl IntoIterator<Item = Result<Standing, Failure>>,
+) -> Vec<(u64, News)> {
+    let mut news = Vec::with_capacity(asked.len());
+    for (asked, answer) in asked.iter().zip(answers) {
+        safely(|| news.push((asked.id, asked.hear(sent, answer))));
     }
+    news
+}
 
-    fn renewal_failed(&self, id: u64, hold: &Hold, failure: &Failure) {
-        tracing::debug!(lock = %hold.tenure.scheme.name(), %failure, "renewal failed");
-        let mut state = unpoisoned(&self.state);
-        state.watch.failed(id, self.clock.now());
-        self.wake_for(&state);
+/// Each on its own: one row was perhaps the reason for the refusal of all.
+fn part(asked: &[Asked], failure: &Failure) -> Vec<(u64, News)> {
+    safely(
+        || tracing::debug!(rows = asked.len(), %failure, "renewal refused as a whole: each hold is tried alone"),
+    );
+    asked.iter().map(|asked| (asked.id, News::Parted)).collect()
+}
+
+/// Whether a server that refused a call may take another one with fewer rows: a right may be missing for one key, or
+/// a proxy may have a limit. Not if it takes no writes for now, or is busy: many calls would only make that worse.
+fn may_be_for_one_row(failure: &Failure) -> bool {
+    const OF_THE_SERVER: [&str; 7] = [
+        "READONLY",
+        "LOADING",
+        "BUSY",
+        "MISCONF",
+        "NOREPLICAS",
+        "MASTERDOWN",
+        "CLUSTERDOWN",
+    ];
+    matches!(failure, Failure::Refused { code, .. } if !OF_THE_SERVER.contains(&code.as_str()))
+}
+
+/// Which holds may share a call: those of one client, whose rows look alike.
+fn group_of(hold: &Hold) -> (usize, Shape) {
+    let tenure = &hold.tenure;
+    let row = tenure.scheme.renew(&tenure.bearer, Duration::ZERO);
+    (Arc::as_ptr(&tenure.core).addr(), row.shape())
+}
+
+fn doubt(hold: &Hold) {
+    if hold.doubt() {
+        tracing::warn!(lock = %hold.tenure.scheme.name(), "renewal failed or hangs; the hold is uncertain until its deadline");
     }
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::Watched;
+use super::batch::Batch;
+use super::watch::Renewal;
 use crate::coordination::scenes::{insider, liar, ms};
 use crate::engine::Lane;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Seen, Silence};
@@ -414,7 +417,20 @@ async fn a_renewal_that_was_due_at_a_release_is_not_sent() {
     let id = hold.kept_as.load(std::sync::atomic::Ordering::Acquire);
     guard.unlock().await.unwrap();
 
-    core.keeper().clone().renew(id, hold, false).await;
+    let renewal = Renewal {
+        id,
+        hold: Watched {
+            hold,
+            offered: None,
+        },
+        troubles: 0,
+        alone: false,
+    };
+    let batch = Batch {
+        lane: Lane::Keeper,
+        rows: vec![renewal],
+    };
+    core.keeper().clone().renew(batch).await;
 
     assert_eq!(engine.log_of(RENEW).len(), 0);
 }

@@ -9,10 +9,12 @@
 //! | kept, fixed lease | its deadline | lost |
 //! | kept, renewed | the next renewal, or its deadline | asked for, or lost |
 //! | kept, renewal under way | the renewal's limit, or its deadline | tried again over the other connection, or lost |
+//! | kept, the call it shared was refused | nothing | asked for at once, alone until it is confirmed |
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::batch::Grid;
 use crate::engine::Tick;
 use crate::options::Terms;
 
@@ -21,6 +23,7 @@ use crate::options::Terms;
 pub(crate) struct Watch<H> {
     entries: HashMap<u64, Entry<H>>,
     timers: BTreeSet<(Tick, u64)>,
+    grid: Grid,
     /// How many renewed holds have which lease.
     leases: BTreeMap<Duration, usize>,
     next_id: u64,
@@ -34,6 +37,8 @@ struct Entry<H> {
     phase: Phase,
     /// A renewal failed or hung since the last confirmed one, so often.
     troubles: u32,
+    /// It goes out alone until it is confirmed.
+    alone: bool,
     timer: Tick,
 }
 
@@ -52,17 +57,29 @@ enum Phase {
 pub(crate) enum Due<H> {
     /// Nobody came for it; it is not watched any more.
     OfferOver(H),
-    /// Ask the server to keep it. `again`: the one before failed or hangs.
-    Renew { id: u64, hold: H, again: bool },
+    /// Ask the server to keep it.
+    Renew(Renewal<H>),
     /// Its deadline has passed; it is not watched any more.
     Over(H),
 }
 
+/// A renewal that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Renewal<H> {
+    pub(crate) id: u64,
+    pub(crate) hold: H,
+    /// So many tries before it failed or hung.
+    pub(crate) troubles: u32,
+    /// It shares its call with no other.
+    pub(crate) alone: bool,
+}
+
 impl<H: Clone> Watch<H> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(grid: Grid) -> Self {
         Self {
             entries: HashMap::new(),
             timers: BTreeSet::new(),
+            grid,
             leases: BTreeMap::new(),
             next_id: 1,
         }
@@ -73,16 +90,9 @@ impl<H: Clone> Watch<H> {
         self.add(hold, terms, deadline, Phase::Offered(until))
     }
 
-    /// A hold that its caller has, which is kept from now on. `jitter` is between 0 and 1.
-    pub(crate) fn keep(
-        &mut self,
-        hold: H,
-        terms: Terms,
-        deadline: Tick,
-        sent: Tick,
-        jitter: f64,
-    ) -> u64 {
-        let phase = kept(&terms, sent, jitter);
+    /// A hold that its caller has, which is kept from now on.
+    pub(crate) fn keep(&mut self, hold: H, terms: Terms, deadline: Tick, sent: Tick) -> u64 {
+        let phase = kept(self.grid, &terms, sent);
         self.add(hold, terms, deadline, phase)
     }
 
@@ -96,6 +106,7 @@ impl<H: Clone> Watch<H> {
             deadline,
             phase,
             troubles: 0,
+            alone: false,
             timer,
         };
         if terms.renew_every.is_some() {
@@ -125,12 +136,12 @@ impl<H: Clone> Watch<H> {
         self.leases.first_key_value().map(|(lease, _)| *lease)
     }
 
-    /// The caller has it: it is kept from now on. `jitter` is between 0 and 1. False: it is not watched any more.
-    pub(crate) fn accept(&mut self, id: u64, sent: Tick, jitter: f64) -> bool {
+    /// The caller has it: it is kept from now on. False: it is no longer watched.
+    pub(crate) fn accept(&mut self, id: u64, sent: Tick) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;
         };
-        entry.phase = kept(&entry.terms, sent, jitter);
+        entry.phase = kept(self.grid, &entry.terms, sent);
         self.arm(id);
         true
     }
@@ -142,11 +153,12 @@ impl<H: Clone> Watch<H> {
     }
 
     /// A renewal sent at `sent` was confirmed; `deadline` is what follows from it.
-    pub(crate) fn renewed(&mut self, id: u64, sent: Tick, deadline: Tick, jitter: f64) {
+    pub(crate) fn renewed(&mut self, id: u64, sent: Tick, deadline: Tick) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.deadline = entry.deadline.max(deadline);
             entry.troubles = 0;
-            entry.phase = kept(&entry.terms, sent, jitter);
+            entry.alone = false;
+            entry.phase = kept(self.grid, &entry.terms, sent);
         }
         self.arm(id);
     }
@@ -158,6 +170,17 @@ impl<H: Clone> Watch<H> {
         {
             entry.troubles += 1;
             entry.phase = Phase::Kept(Some(now.after(entry.terms.lease / 30)));
+        }
+        self.arm(id);
+    }
+
+    /// The call that it shared was refused, perhaps because of another hold: it is tried alone, at once.
+    pub(crate) fn part(&mut self, id: u64, now: Tick) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.alone = true;
+            if matches!(entry.phase, Phase::Renewing(_)) {
+                entry.phase = Phase::Kept(Some(now));
+            }
         }
         self.arm(id);
     }
@@ -186,11 +209,17 @@ impl<H: Clone> Watch<H> {
         self.arm(id);
     }
 
-    /// What is due at `now`. A renewal that is due is under way from now on, for at most `command_limit`.
-    pub(crate) fn due(&mut self, now: Tick, command_limit: impl Fn(&H) -> Duration) -> Vec<Due<H>> {
+    /// What is due at `now`, at most so much of it: the rest stays due. A renewal that is given out is under way from now
+    /// on, for at most `command_limit`.
+    pub(crate) fn due(
+        &mut self,
+        now: Tick,
+        most: usize,
+        command_limit: impl Fn(&H) -> Duration,
+    ) -> Vec<Due<H>> {
         let mut due = Vec::new();
         while let Some(&(at, id)) = self.timers.first() {
-            if at > now {
+            if at > now || due.len() >= most {
                 break;
             }
             self.timers.pop_first();
@@ -216,13 +245,14 @@ impl<H: Clone> Watch<H> {
             Phase::Kept(Some(at)) if at <= now => {
                 let limit = command_limit(&entry.hold).min(entry.terms.lease / 6);
                 entry.phase = Phase::Renewing(now.after(limit));
-                let due = Due::Renew {
+                let due = Renewal {
                     id,
                     hold: entry.hold.clone(),
-                    again: entry.troubles > 0,
+                    troubles: entry.troubles,
+                    alone: entry.alone,
                 };
                 self.arm(id);
-                Some(due)
+                Some(Due::Renew(due))
             }
             Phase::Renewing(until) if until <= now => {
                 self.failed(id, now);
@@ -237,11 +267,6 @@ impl<H: Clone> Watch<H> {
 
     pub(crate) fn is_watched(&self, id: u64) -> bool {
         self.entries.contains_key(&id)
-    }
-
-    /// How many renewals in a row had no answer.
-    pub(crate) fn troubles(&self, id: u64) -> u32 {
-        self.entries.get(&id).map_or(0, |entry| entry.troubles)
     }
 
     /// Everything that is watched and for which `of` says so.
@@ -278,15 +303,9 @@ impl Phase {
     }
 }
 
-/// Kept since the lease that was asked for at `sent`. The renewal comes up to a tenth earlier, so that many holds are not
-/// renewed in one burst.
-fn kept(terms: &Terms, sent: Tick, jitter: f64) -> Phase {
-    let shorter = 1.0 - jitter.clamp(0.0, 1.0) / 10.0;
-    Phase::Kept(
-        terms
-            .renew_every
-            .map(|every| sent.after(every.mul_f64(shorter))),
-    )
+/// Kept since the lease that was asked for at `sent`.
+fn kept(grid: Grid, terms: &Terms, sent: Tick) -> Phase {
+    Phase::Kept(terms.renew_every.map(|every| grid.after(sent, every)))
 }
 
 #[cfg(test)]

@@ -16,23 +16,36 @@ fn terms(lease_ms: u64) -> Terms {
     }
 }
 
-/// One renewed hold, accepted at 0.
+fn due(watch: &mut Watch<&'static str>, now: Tick) -> Vec<Due<&'static str>> {
+    watch.due(now, usize::MAX, |_| LIMIT)
+}
+
+fn renew(id: u64, troubles: u32) -> Due<&'static str> {
+    Due::Renew(Renewal {
+        id,
+        hold: "hold",
+        troubles,
+        alone: false,
+    })
+}
+
+/// One renewed hold, accepted at 0, which is a point of the grid.
 fn kept(lease_ms: u64) -> (Watch<&'static str>, u64) {
     let terms = terms(lease_ms);
-    let mut watch = Watch::new();
+    let mut watch = Watch::new(Grid::new(at(0), 0));
     let id = watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
-    watch.accept(id, at(0), 0.0);
+    watch.accept(id, at(0));
     (watch, id)
 }
 
 #[test]
 fn an_offer_that_nobody_takes_is_over_and_was_never_renewed() {
-    let mut watch = Watch::new();
+    let mut watch = Watch::new(Grid::new(at(0), 0));
     let terms = terms(30_000);
     watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
 
-    assert_eq!(watch.due(at(999), |_| LIMIT), []);
-    assert_eq!(watch.due(at(1000), |_| LIMIT), [Due::OfferOver("hold")]);
+    assert_eq!(due(&mut watch, at(999)), []);
+    assert_eq!(due(&mut watch, at(1000)), [Due::OfferOver("hold")]);
     assert_eq!(watch.next(), None);
 }
 
@@ -40,16 +53,9 @@ fn an_offer_that_nobody_takes_is_over_and_was_never_renewed() {
 fn a_renewal_comes_at_a_third_of_the_lease_and_moves_the_deadline() {
     let (mut watch, id) = kept(30_000);
 
-    assert_eq!(watch.due(at(9_999), |_| LIMIT), []);
-    assert_eq!(
-        watch.due(at(10_000), |_| LIMIT),
-        [Due::Renew {
-            id,
-            hold: "hold",
-            again: false
-        }]
-    );
-    watch.renewed(id, at(10_000), at(38_500), 0.0);
+    assert_eq!(due(&mut watch, at(9_999)), []);
+    assert_eq!(due(&mut watch, at(10_000)), [renew(id, 0)]);
+    watch.renewed(id, at(10_000), at(38_500));
 
     assert_eq!(watch.next(), Some(at(20_000)));
 }
@@ -58,25 +64,11 @@ fn a_renewal_comes_at_a_third_of_the_lease_and_moves_the_deadline() {
 fn a_hung_renewal_is_tried_again_over_the_other_connection() {
     let (mut watch, id) = kept(200);
 
-    let first = watch.due(at(67), |_| LIMIT);
-    assert_eq!(
-        first,
-        [Due::Renew {
-            id,
-            hold: "hold",
-            again: false
-        }]
-    );
+    let first = due(&mut watch, at(67));
+    assert_eq!(first, [renew(id, 0)]);
     // A sixth of the lease later it counts as hung, a thirtieth later the next one goes out: before the deadline.
-    assert_eq!(watch.due(at(101), |_| LIMIT), []);
-    assert_eq!(
-        watch.due(at(108), |_| LIMIT),
-        [Due::Renew {
-            id,
-            hold: "hold",
-            again: true
-        }]
-    );
+    assert_eq!(due(&mut watch, at(101)), []);
+    assert_eq!(due(&mut watch, at(108)), [renew(id, 1)]);
     assert!(at(108) < terms(200).deadline(at(0), Duration::from_millis(200)));
 }
 
@@ -85,7 +77,7 @@ fn a_hold_that_cannot_be_renewed_is_over_at_its_deadline() {
     let (mut watch, id) = kept(30_000);
     let mut now = 10_000;
     while now < 60_000 {
-        let due = watch.due(at(now), |_| LIMIT);
+        let due = due(&mut watch, at(now));
         if due.contains(&Due::Over("hold")) {
             break;
         }
@@ -102,8 +94,8 @@ fn a_hold_that_cannot_be_renewed_is_over_at_its_deadline() {
 fn each_hold_is_watched_under_its_own_number_until_it_is_forgotten() {
     let terms = terms(30_000);
     let deadline = terms.deadline(at(0), terms.lease);
-    let mut watch = Watch::new();
-    let ids = ["a", "b", "c"].map(|hold| watch.keep(hold, terms, deadline, at(0), 0.0));
+    let mut watch = Watch::new(Grid::new(at(0), 0));
+    let ids = ["a", "b", "c"].map(|hold| watch.keep(hold, terms, deadline, at(0)));
 
     assert!(ids.iter().all(|id| watch.is_watched(*id)));
     watch.forget(ids[1]);
@@ -119,24 +111,22 @@ fn each_hold_is_watched_under_its_own_number_until_it_is_forgotten() {
 #[test]
 fn renewals_without_an_answer_are_counted_until_one_is_confirmed() {
     let (mut watch, id) = kept(30_000);
-    assert_eq!(watch.troubles(id), 0);
 
-    for (troubles, now) in [(1, 10_000), (2, 11_000), (3, 12_000)] {
-        assert_eq!(watch.due(at(now), |_| LIMIT).len(), 1);
+    for (troubles, now) in [(0, 10_000), (1, 11_000), (2, 12_000)] {
+        assert_eq!(due(&mut watch, at(now)), [renew(id, troubles)]);
         watch.failed(id, at(now));
-        assert_eq!(watch.troubles(id), troubles);
     }
-    watch.due(at(13_000), |_| LIMIT);
-    watch.renewed(id, at(13_000), at(41_500), 0.0);
+    assert_eq!(due(&mut watch, at(13_000)), [renew(id, 3)]);
+    watch.renewed(id, at(13_000), at(41_500));
 
-    assert_eq!(watch.troubles(id), 0);
+    assert_eq!(due(&mut watch, at(23_000)), [renew(id, 0)]);
 }
 
 /// A sixth of a short lease is less than the limit for commands.
 #[test]
 fn a_renewal_that_found_its_connection_has_a_sixth_of_the_lease() {
     let (mut watch, id) = kept(6_000);
-    watch.due(at(2_000), |_| LIMIT);
+    due(&mut watch, at(2_000));
     watch.failed(id, at(2_000));
 
     assert!(watch.sends(id, at(2_100), LIMIT));
@@ -150,15 +140,15 @@ fn a_deadline_that_is_moved_from_outside_moves_later_only() {
         renew_every: None,
         ..terms(30_000)
     };
-    let mut watch = Watch::new();
-    let id = watch.keep("hold", terms, at(1_000), at(0), 0.0);
+    let mut watch = Watch::new(Grid::new(at(0), 0));
+    let id = watch.keep("hold", terms, at(1_000), at(0));
 
     watch.extended(id, at(2_000));
     watch.extended(id, at(500));
 
     assert_eq!(watch.next(), Some(at(2_000)));
-    assert_eq!(watch.due(at(1_999), |_| LIMIT), []);
-    assert_eq!(watch.due(at(2_000), |_| LIMIT), [Due::Over("hold")]);
+    assert_eq!(due(&mut watch, at(1_999)), []);
+    assert_eq!(due(&mut watch, at(2_000)), [Due::Over("hold")]);
     assert!(!watch.is_watched(id));
 }
 
@@ -168,40 +158,87 @@ fn what_is_forgotten_is_never_due() {
 
     assert!(!watch.forget(id));
 
-    assert_eq!(watch.due(at(60_000), |_| LIMIT), []);
+    assert_eq!(due(&mut watch, at(60_000)), []);
     assert_eq!(watch.next(), None);
 }
 
 #[test]
 fn who_forgets_hears_of_a_renewal_under_way() {
     let (mut watch, id) = kept(30_000);
-    watch.due(at(10_000), |_| LIMIT);
+    due(&mut watch, at(10_000));
 
     assert!(watch.forget(id));
 }
 
 #[test]
-fn jitter_only_makes_it_earlier() {
+fn renewals_fall_on_a_grid_that_makes_them_earlier_by_less_than_a_tenth() {
     let (mut watch, id) = kept(30_000);
-    watch.accept(id, at(0), 1.0);
 
-    assert_eq!(watch.next(), Some(at(9_000)));
+    for (sent, renewal) in [(0, 10_000), (1, 10_000), (999, 10_000), (1000, 11_000)] {
+        watch.accept(id, at(sent));
+        assert_eq!(watch.next(), Some(at(renewal)), "{sent}");
+    }
+}
+
+#[test]
+fn what_shared_a_refused_call_goes_alone_and_at_once_until_it_is_confirmed() {
+    let (mut watch, id) = kept(30_000);
+    let alone = |due: Vec<Due<_>>| match due.as_slice() {
+        [Due::Renew(renewal)] => (renewal.alone, renewal.troubles),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(alone(due(&mut watch, at(10_000))), (false, 0));
+
+    watch.part(id, at(10_001));
+
+    assert_eq!(alone(due(&mut watch, at(10_001))), (true, 0));
+    watch.failed(id, at(10_001));
+    assert_eq!(alone(due(&mut watch, at(11_001))), (true, 1));
+    watch.renewed(id, at(11_001), at(39_501));
+    assert_eq!(alone(due(&mut watch, at(21_000))), (false, 0));
+}
+
+/// The refusal comes when the renewal counts as hung: the next one is planned, and goes alone.
+#[test]
+fn a_late_refusal_does_not_hurry_the_next_try() {
+    let (mut watch, id) = kept(30_000);
+    due(&mut watch, at(10_000));
+    due(&mut watch, at(13_000));
+
+    watch.part(id, at(13_500));
+
+    assert_eq!(watch.next(), Some(at(14_000)));
+}
+
+/// Whoever comes to the keeper meanwhile waits for no more than that.
+#[test]
+fn what_is_due_is_given_in_parts() {
+    let terms = terms(30_000);
+    let deadline = terms.deadline(at(0), terms.lease);
+    let mut watch = Watch::new(Grid::new(at(0), 0));
+    for _ in 0..5 {
+        watch.keep("hold", terms, deadline, at(0));
+    }
+
+    let parts = [0, 1, 2].map(|_| watch.due(at(10_000), 2, |_| LIMIT).len());
+
+    assert_eq!(parts, [2, 2, 1]);
 }
 
 #[test]
 fn an_offer_that_is_over_is_not_accepted() {
     let (mut watch, id) = kept(30_000);
-    assert!(watch.accept(id, at(0), 0.0));
+    assert!(watch.accept(id, at(0)));
 
     watch.forget(id);
 
-    assert!(!watch.accept(id, at(0), 0.0));
+    assert!(!watch.accept(id, at(0)));
 }
 
 #[test]
 fn a_renewal_that_found_its_connection_is_under_way_until_its_hold_is_forgotten_or_over() {
     let (mut watch, id) = kept(30_000);
-    watch.due(at(10_000), |_| LIMIT);
+    due(&mut watch, at(10_000));
     watch.failed(id, at(10_000));
 
     assert!(watch.sends(id, at(10_500), LIMIT));
@@ -219,8 +256,8 @@ fn the_shortest_lease_is_that_of_a_renewed_hold_that_is_still_watched() {
         renew_every: None,
         ..terms(200)
     };
-    watch.keep("fixed", fixed, deadline, at(0), 0.0);
-    let short = [2000, 2000].map(|ms| watch.keep("short", terms(ms), deadline, at(0), 0.0));
+    watch.keep("fixed", fixed, deadline, at(0));
+    let short = [2000, 2000].map(|ms| watch.keep("short", terms(ms), deadline, at(0)));
     let lease = |watch: &Watch<_>| watch.shortest_lease().map(|lease| lease.as_millis());
 
     assert_eq!(lease(&watch), Some(2000));

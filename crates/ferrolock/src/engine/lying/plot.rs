@@ -3,13 +3,14 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::{Lane, Lie, Muffled, Seen};
+use super::{Call, Lane, Lie, Muffled, Seen};
 
 /// Which calls an order is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Match {
     script: Option<&'static str>,
     lane: Option<Lane>,
+    key: Option<&'static str>,
 }
 
 impl Match {
@@ -17,6 +18,7 @@ impl Match {
         Self {
             script: None,
             lane: None,
+            key: None,
         }
     }
 
@@ -36,9 +38,20 @@ impl Match {
         }
     }
 
-    fn fits(&self, lane: Lane, script: &str) -> bool {
-        self.script.is_none_or(|wanted| wanted == script)
+    /// Of these, the ones that name that key.
+    pub(crate) fn naming(self, key: &'static str) -> Self {
+        Self {
+            key: Some(key),
+            ..self
+        }
+    }
+
+    fn fits(&self, lane: Lane, call: &Call) -> bool {
+        self.script.is_none_or(|wanted| wanted == call.script.name)
             && self.lane.is_none_or(|wanted| wanted == lane)
+            && self
+                .key
+                .is_none_or(|wanted| call.keys.iter().any(|key| **key == *wanted))
     }
 }
 
@@ -112,18 +125,18 @@ impl Plot {
 
     /// What happens to a call: a partition decides first, then an order for one call, then one for all, then the
     /// seed.
-    pub(super) fn decide(&mut self, lane: Lane, script: &str) -> Option<Lie> {
+    pub(super) fn decide(&mut self, lane: Lane, call: &Call) -> Option<Lie> {
         self.silence(lane)
             .map(|silence| match silence {
                 Silence::NotSent => Lie::NotSent,
                 Silence::Hang => Lie::Hang,
             })
-            .or_else(|| self.take_rule(lane, script))
+            .or_else(|| self.take_rule(lane, call))
             .or_else(|| self.random.as_mut()?.lie())
     }
 
-    fn take_rule(&mut self, lane: Lane, script: &str) -> Option<Lie> {
-        let fits = |rule: &Rule| rule.which.fits(lane, script);
+    fn take_rule(&mut self, lane: Lane, call: &Call) -> Option<Lie> {
+        let fits = |rule: &Rule| rule.which.fits(lane, call);
         let single = |rule: &Rule| rule.left.is_some();
         let at = self
             .rules

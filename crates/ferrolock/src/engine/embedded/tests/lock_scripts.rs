@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::*;
 use crate::engine::{Ear, Signal};
 use crate::protocol::lock::{self, LockKeys, SCRIPTS};
+use crate::protocol::renewal::{self, RowError};
 use crate::protocol::scheme::{
     Attempt, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
     read_release, read_standing,
 };
+use crate::protocol::script::Role;
 
 struct Table {
     engine: Arc<MemoryEngine>,
@@ -59,8 +61,8 @@ impl Table {
     }
 
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Standing {
-        let reply = run(&self.engine, lock::renew(&self.keys, bearer, lease));
-        read_standing(reply.unwrap()).unwrap()
+        let row = lock::renew(&self.keys, bearer, lease);
+        renewal::read_one(run(&self.engine, row.call()).unwrap()).unwrap()
     }
 
     fn linger(&self, bearer: &Bearer, stay: Duration) -> Standing {
@@ -165,7 +167,7 @@ fn a_key_of_another_type_is_the_servers_error() {
         lock::reenter(keys, a, LEASE, 2),
         lock::release(keys, a, 0, LEASE),
         lock::release(keys, a, 1, LEASE),
-        lock::renew(keys, a, LEASE),
+        lock::renew(keys, a, LEASE).call(),
         lock::linger(keys, a, LEASE),
         lock::force_unlock(keys),
         lock::inspect(keys),
@@ -252,6 +254,77 @@ async fn renew_gives_a_deadline_to_a_lock_that_lost_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_row_of_a_renewal_answers_for_itself() {
+    let table = Table::new();
+    let names = ["held", "gone", "taken", "text", "endless", "long"];
+    let keys = names.map(|name| LockKeys::new(name.into()));
+    let (a, b) = (bearer("a:1"), bearer("b:1"));
+    for (at, by, lease) in [(0, &a, 10_000), (2, &b, 10_000), (5, &a, 60_000)] {
+        run(&table.engine, lock::acquire(&keys[at], by, ms(lease))).unwrap();
+    }
+    table.put("redis.call('SET', 'text', '1') redis.call('HSET', 'endless', 'a:1', 1)");
+
+    let rows = keys.map(|keys| lock::renew(&keys, &a, LEASE));
+    let reply = run(&table.engine, renewal::batch(&rows).unwrap()).unwrap();
+
+    let wrong = RowError {
+        code: "WRONGTYPE".to_owned(),
+        message: "Operation against a key holding the wrong kind of value".to_owned(),
+    };
+    let (ours, gone, taken) = (Standing::Ours, Standing::Gone, Standing::Taken);
+    let answers = [
+        Ok(ours),
+        Ok(gone),
+        Ok(taken),
+        Err(wrong),
+        Ok(ours),
+        Ok(ours),
+    ];
+    assert_eq!(renewal::read(reply, 6), Ok(answers.to_vec()));
+    let left = names.map(|name| eval(&table.engine, "return redis.call('PTTL', ARGV[1])", &[name]));
+    let expected = [30_000, -2, 10_000, -1, 30_000, 60_000];
+    assert_eq!(left, expected.map(|left| Ok(Value::Int(left))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_row_with_details_keeps_its_own() {
+    let table = Table::new();
+    let keys = ["one", "two"].map(|name| LockKeys::new(name.into()));
+    let a = named("a:1");
+    for keys in &keys {
+        run(&table.engine, lock::acquire(keys, &a, ms(10_000))).unwrap();
+    }
+
+    let rows = keys.map(|keys| lock::renew(&keys, &a, LEASE));
+    let reply = run(&table.engine, renewal::batch(&rows).unwrap()).unwrap();
+
+    assert_eq!(renewal::read(reply, 2), Ok(vec![Ok(Standing::Ours); 2]));
+    for key in [
+        "one",
+        "two",
+        "ferrolock_holder:{one}",
+        "ferrolock_holder:{two}",
+    ] {
+        let left = eval(&table.engine, "return redis.call('PTTL', ARGV[1])", &[key]);
+        assert_eq!(left, Ok(Value::Int(30_000)), "{key}");
+    }
+}
+
+/// The connection must notice a server that takes no writes.
+#[test]
+fn if_every_row_failed_the_error_is_the_reply() {
+    let table = Table::new();
+    table.put("redis.call('SET', 'one', '1') redis.call('SET', 'two', '1')");
+    let keys = ["one", "two"].map(|name| LockKeys::new(name.into()));
+
+    let rows = keys.map(|keys| lock::renew(&keys, &bearer("a:1"), LEASE));
+
+    let wrong = "Operation against a key holding the wrong kind of value";
+    let reply = run(&table.engine, renewal::batch(&rows).unwrap());
+    assert_eq!(reply, refused("WRONGTYPE", wrong));
+}
+
+#[tokio::test(start_paused = true)]
 async fn linger_leaves_the_name_taken_for_a_while() {
     let table = Table::new();
     let (a, b) = (named("a:1"), named("b:1"));
@@ -323,7 +396,12 @@ fn every_script_compiles_and_names_itself_in_errors() {
             args: smallvec::SmallVec::new(),
             form: Form::default(),
         };
+        let rows = call.script.role == Role::Renew;
         let reply = run(&engine, call);
+        if rows {
+            assert_eq!(reply, Ok(Value::List(Vec::new())));
+            continue;
+        }
         assert!(
             matches!(&reply, Err(Failure::Refused { code, message })
                 if code == "ERR" && message.contains("must be strings or integers")),

@@ -65,10 +65,12 @@ function run.script(words)
         local list = #keys < tonumber(words[2]) and keys or args
         list[#list + 1] = words[i]
     end
-    local left = is_server and redis.call('PTTL', keys[1]) or -1
-    for _, arg in ipairs(args) do
-        if left >= 0 and are_close(left, tonumber(arg) or -1000) then
-            return 'close'
+    for _, key in ipairs(is_server and keys or {}) do
+        local left = redis.call('PTTL', key)
+        for _, arg in ipairs(args) do
+            if left >= 0 and are_close(left, tonumber(arg) or -1000) then
+                return 'close'
+            end
         end
     end
     local ok, value = pcall(scripts[words[1]], keys, args)

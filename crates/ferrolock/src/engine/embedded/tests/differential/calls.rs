@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::protocol::key_type;
 use crate::protocol::lock::{self, LockKeys};
+use crate::protocol::renewal::{self, Row};
 use crate::protocol::scheme::Bearer;
 use crate::protocol::script::{Arg, Call as ScriptCall};
 
@@ -270,14 +271,15 @@ const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
 /// Makes calls from a seed.
 pub(super) struct Source {
     random: fastrand::Rng,
-    locks: [LockKeys; 2],
+    /// The first two are locks of their own, the others are keys of other calls.
+    locks: [LockKeys; 4],
 }
 
 impl Source {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             random: fastrand::Rng::with_seed(seed),
-            locks: ["lock1", "lock2"].map(|name| LockKeys::new(name.into())),
+            locks: ["lock1", "lock2", "s1", "h1"].map(|name| LockKeys::new(name.into())),
         }
     }
 
@@ -403,17 +405,29 @@ impl Source {
         };
         let lease = Duration::from_millis(if lease < 16 { 0 } else { lease });
         let count = self.random.u32(0..4);
-        let keys = &self.locks[self.random.usize(..2)];
+        let keys = &self.locks[self.random.usize(..2)].clone();
         words_of(&match self.random.u8(..12) {
             0..=2 => lock::acquire(keys, &bearer, lease),
             3..=4 => lock::reenter(keys, &bearer, lease, count),
             5..=6 => lock::release(keys, &bearer, count, lease),
-            7 => lock::renew(keys, &bearer, lease),
+            7 => renewal::batch(&self.renewals(&bearer, lease)).unwrap(),
             8 => lock::linger(keys, &bearer, lease),
             9 => lock::force_unlock(keys),
             10 => key_type::ask(&keys.lock),
             _ => lock::inspect(keys),
         })
+    }
+
+    /// Up to four rows, none on the key of another: what the first sets would be close to what the next one wants.
+    fn renewals(&mut self, bearer: &Bearer, lease: Duration) -> Vec<Row> {
+        // The details of keys that are no locks are not among the keys of a batch.
+        let most = if bearer.who.is_some() { 2 } else { 4 };
+        let (first, count) = (self.random.usize(..most), self.random.usize(1..=most));
+        let keys = self.locks[..most].iter().cycle();
+        keys.skip(first)
+            .take(count)
+            .map(|keys| lock::renew(keys, bearer, lease))
+            .collect()
     }
 }
 
