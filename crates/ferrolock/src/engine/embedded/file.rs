@@ -4,8 +4,8 @@
 //! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
 //! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
 //! the call names or asks for (`store`). Other processes that listen are woken through sockets (`wakes`). What a process held
-//! that has ended is freed by the next call for it (`session`, `dead`), and those who wait for it are woken (`mourning`). One that notices that a part of
-//! the store was removed loses what it holds there (`leaving`).
+//! that has ended is freed by the next call for it (`session`, `dead`), and those who wait for it are woken
+//! (`process_end`). One that notices that a part of the store was removed loses what it holds there (`leaving`).
 
 mod address;
 mod dead;
@@ -18,9 +18,10 @@ mod leaving;
 #[cfg(test)]
 pub(super) mod lone;
 mod map;
-mod mourning;
+
 mod openings;
 mod parts;
+mod process_end;
 mod rows;
 mod session;
 mod store;

@@ -110,14 +110,14 @@ impl Directory {
     /// Keeps all others from beginning a store here, unless one of them is about to, or uses what is left of one. The file
     /// `store` cannot do that: its lock goes with it when somebody removes it.
     pub(super) fn alone(&self) -> Result<Option<Alone<'_>>, Failure> {
-        let is_ours = self.is_locked(FlockOperation::NonBlockingLockExclusive)?;
+        let is_ours = self.try_lock(FlockOperation::NonBlockingLockExclusive)?;
         Ok(is_ours.then_some(Alone(self)))
     }
 
     /// Keeps all from beginning a store here, for as long as this is open or until [`Directory::unlock`], beside others who
     /// do the same. False: one of them is about to.
     pub(super) fn share(&self) -> Result<bool, Failure> {
-        self.is_locked(FlockOperation::NonBlockingLockShared)
+        self.try_lock(FlockOperation::NonBlockingLockShared)
     }
 
     pub(super) fn unlock(&self) {
@@ -125,7 +125,7 @@ impl Directory {
         let _ = flock(&self.handle, FlockOperation::Unlock);
     }
 
-    fn is_locked(&self, how: FlockOperation) -> Result<bool, Failure> {
+    fn try_lock(&self, how: FlockOperation) -> Result<bool, Failure> {
         match flock(&self.handle, how) {
             Err(rustix::io::Errno::AGAIN) => Ok(false),
             // Over a network, directories may have no locks.

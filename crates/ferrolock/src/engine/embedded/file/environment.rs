@@ -13,7 +13,7 @@ use super::directory::inode_of;
 use super::folder::{self, Entry, Folder, Found, Rest};
 use super::leaving::Leaving;
 use super::map::{Map, Opening};
-use super::mourning::Mourning;
+use super::process_end::ProcessEnds;
 use super::refused;
 use super::rows::Inode;
 use super::store::{Aftermath, Store};
@@ -90,7 +90,7 @@ pub(super) struct Asking {
 pub(super) struct Environment {
     pub(super) turn: Turn<Store>,
     post: Post,
-    mourning: Mourning,
+    process_ends: ProcessEnds,
     /// How long a call takes, in nanoseconds, smoothed.
     call_nanos: AtomicU64,
     process: u32,
@@ -189,7 +189,7 @@ impl Environment {
         let environment: &'static Self = Box::leak(Box::new(Self {
             post,
             turn: Turn::new(ours, waits, store),
-            mourning: Mourning::default(),
+            process_ends: ProcessEnds::default(),
             call_nanos: AtomicU64::new(0),
             process: std::process::id(),
             is_over,
@@ -310,27 +310,28 @@ impl Environment {
             });
         }
         for (channel, session) in after.in_the_way {
-            self.mourn(channel.as_bytes().to_vec(), &session);
+            self.wake_at_end_of(channel.as_bytes().to_vec(), &session);
         }
         after.knows_client
     }
 
-    /// Wakes whoever listens to the channel here when that session has ended.
-    fn mourn(&'static self, channel: Vec<u8>, session: &str) {
-        if !self.mourning.is_new(session, channel) {
+    /// Wakes the listeners of the channel here when that session has ended.
+    fn wake_at_end_of(&'static self, channel: Vec<u8>, session: &str) {
+        if !self.process_ends.add(session, channel) {
             return;
         }
         let file = self.turn.look(|store| store.to_wait_for(session));
-        self.mourning.begin(session, file, move |channels| {
-            for channel in channels {
-                self.wake(&channel, b"0");
-            }
-        });
+        self.process_ends
+            .start_waiting(session, file, move |channels| {
+                for channel in channels {
+                    self.wake(&channel, b"0");
+                }
+            });
     }
 
     /// Nobody listens to that channel here any more.
     pub(super) fn forget(&self, channel: &[u8]) {
-        self.mourning.forget(channel);
+        self.process_ends.forget(channel);
     }
 
     /// Hears what other processes send to that session, for the ears here.

@@ -187,7 +187,7 @@ impl Folder {
 
 /// Takes part in a store that is there.
 fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result<Step, Failure> {
-    if !is_locked(directory, &store, FlockOperation::NonBlockingLockShared)? {
+    if !try_lock(directory, &store, FlockOperation::NonBlockingLockShared)? {
         return Ok(Step::Later);
     }
     let header = match header(directory, &store, here) {
@@ -209,7 +209,7 @@ fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result
     step();
     // LMDB has locks of its own for those who open it, at which one that is stopped would stop the next.
     let turn = turn_file(directory)?;
-    if !is_locked(directory, &turn, FlockOperation::NonBlockingLockExclusive)? {
+    if !try_lock(directory, &turn, FlockOperation::NonBlockingLockExclusive)? {
         return Ok(Step::Later);
     }
     step();
@@ -277,7 +277,7 @@ fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failu
     let store_inode = inode_of(&store)?;
     step();
     // Whoever has it alone knows that nobody uses the store, also where directories have no locks.
-    if !is_locked(directory, &store, FlockOperation::NonBlockingLockExclusive)? {
+    if !try_lock(directory, &store, FlockOperation::NonBlockingLockExclusive)? {
         return in_use(directory, here);
     }
     // What was read before may have been true before only; and what lies at the path, another store's.
@@ -465,7 +465,7 @@ fn header(directory: &Directory, mut store: &File, here: &World) -> Result<Heade
 }
 
 /// Takes the lock, unless others have it.
-fn is_locked(directory: &Directory, file: &File, how: FlockOperation) -> Result<bool, Failure> {
+fn try_lock(directory: &Directory, file: &File, how: FlockOperation) -> Result<bool, Failure> {
     match flock(file, how) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::AGAIN) => Ok(false),

@@ -120,14 +120,14 @@ impl<S: Send> Turn<S> {
         }
         let mut state = unpoisoned(&self.state);
         // Our own thread may have the turn by now, and need the state.
-        if self.is_waited_for() || !self.taken() {
+        if self.is_waited_for() || !self.try_take() {
             return Err(work);
         }
         let _held = Held(&self.ours);
         Ok(work(&mut state))
     }
 
-    fn taken(&self) -> bool {
+    fn try_take(&self) -> bool {
         let mut begun = None;
         loop {
             if flock(&self.ours, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -154,7 +154,7 @@ impl<S: Send> Turn<S> {
             turn: self,
             ticket: Some(ticket),
         };
-        if !self.is_served() {
+        if !self.start_serving() {
             // Whoever waits for the answer learns that nobody will give it.
             let ticket = place.ticket.take();
             drop(ticket.and_then(|ticket| self.leave(&ticket)));
@@ -172,8 +172,8 @@ impl<S: Send> Turn<S> {
         line.remove(at)
     }
 
-    /// Starts the thread that waits, if there is none.
-    fn is_served(&'static self) -> bool {
+    /// Starts the thread that waits, if there is none; whether there is one now.
+    fn start_serving(&'static self) -> bool {
         let mut is_served = unpoisoned(&self.is_served);
         if !*is_served {
             let thread = std::thread::Builder::new().name("ferrolock-store".to_owned());

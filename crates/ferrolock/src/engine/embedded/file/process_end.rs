@@ -1,7 +1,7 @@
 //! Waits for the end of other processes, for the sake of those who wait for what they hold.
 //!
 //! A session's file can be locked when its process has ended; a thread per such session sleeps until then. No message
-//! comes from a process that was killed, and nobody should have to wait for its lease.
+//! comes from a process that was killed, and no waiter should have to wait for its lease.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -11,20 +11,20 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::engine::unpoisoned;
 
-/// For more sessions than this at a time, whoever waits looks again now and then, as it does anyway.
+/// For more sessions than this at a time, a waiter looks again now and then, as it does anyway.
 const SESSIONS_MAX: usize = 64;
-/// A thread that waits for a session stays until that ends, also when nobody waits for it any more.
+/// A thread that waits for a session stays until that ends, also when no waiter is left.
 const THREADS_MAX: usize = 512;
 
 /// Which channels are to be woken at the end of which session.
 #[derive(Debug, Default)]
-pub(super) struct Mourning {
+pub(super) struct ProcessEnds {
     channels: Mutex<HashMap<String, BTreeSet<Vec<u8>>>>,
 }
 
-impl Mourning {
-    /// Notes that somebody who listens to the channel waits for that session; whether it has to begin.
-    pub(super) fn is_new(&self, session: &str, channel: Vec<u8>) -> bool {
+impl ProcessEnds {
+    /// Notes that listeners of the channel wait for that session; whether the caller has to start the waiting.
+    pub(super) fn add(&self, session: &str, channel: Vec<u8>) -> bool {
         let mut sessions = unpoisoned(&self.channels);
         if let Some(channels) = sessions.get_mut(session) {
             channels.insert(channel);
@@ -38,15 +38,15 @@ impl Mourning {
         true
     }
 
-    /// Nobody listens to that channel any more.
+    /// The last listener of that channel has left.
     pub(super) fn forget(&self, channel: &[u8]) {
         for channels in unpoisoned(&self.channels).values_mut() {
             channels.remove(channel);
         }
     }
 
-    /// Tells the channels when the session has ended; without its file, nobody can tell.
-    pub(super) fn begin(
+    /// Tells the channels when the session has ended; without its file, nothing can tell.
+    pub(super) fn start_waiting(
         &'static self,
         session: &str,
         file: Option<File>,
@@ -56,7 +56,7 @@ impl Mourning {
         let thread = std::thread::Builder::new().name("ferrolock-waits".to_owned());
         let begun = file.map(|file| {
             thread.spawn(move || {
-                let ended = has_ended(&file);
+                let ended = wait_until_ended(&file);
                 let channels = unpoisoned(&self.channels).remove(&name);
                 if let (true, Some(channels)) = (ended, channels) {
                     tell(channels);
@@ -70,7 +70,7 @@ impl Mourning {
 }
 
 /// Sleeps until the file can be locked.
-fn has_ended(file: &File) -> bool {
+fn wait_until_ended(file: &File) -> bool {
     loop {
         match flock(file, FlockOperation::LockShared) {
             Err(rustix::io::Errno::INTR) => {}
@@ -83,11 +83,11 @@ fn has_ended(file: &File) -> bool {
 mod tests {
     use super::*;
 
-    /// Places were kept for sessions that nobody waited for any more, until they ended: a process that had once waited for
+    /// Places were kept for sessions that were no longer waited for, until they ended: a process that had once waited for
     /// 64 others, which live on, was woken by no other's death again.
     #[test]
-    fn who_is_not_waited_for_any_more_takes_no_place() {
-        let mourning: &Mourning = Box::leak(Box::default());
+    fn a_session_that_is_no_longer_waited_for_takes_no_place() {
+        let ends: &ProcessEnds = Box::leak(Box::default());
         let folder = tempfile::tempdir().unwrap();
         let mut alive = Vec::new();
         for number in 0..SESSIONS_MAX {
@@ -96,13 +96,13 @@ mod tests {
             let theirs = File::create(&path).unwrap();
             flock(&theirs, FlockOperation::LockExclusive).unwrap();
             alive.push(theirs);
-            assert!(mourning.is_new(&session, b"x".to_vec()));
-            mourning.begin(&session, File::open(&path).ok(), |_| ());
+            assert!(ends.add(&session, b"x".to_vec()));
+            ends.start_waiting(&session, File::open(&path).ok(), |_| ());
         }
-        assert!(!mourning.is_new("one more", b"x".to_vec()));
+        assert!(!ends.add("one more", b"x".to_vec()));
 
-        mourning.forget(b"x");
+        ends.forget(b"x");
 
-        assert!(mourning.is_new("one more", b"y".to_vec()));
+        assert!(ends.add("one more", b"y".to_vec()));
     }
 }
