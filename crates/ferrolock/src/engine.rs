@@ -56,12 +56,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Why there is no connection, as far as the engine knows: one line, no credentials.
     fn trouble(&self) -> Option<Failure>;
 
-    /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `ear` hears every
+    /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `listener` hears every
     /// message, and a [`Signal::Gap`] each time the subscription was interrupted and has been confirmed anew.
     /// Refused (rights, a proxy): `Err`. While there is no connection it waits. Dropping the [`Subscription`], or
     /// this future, ends it. A channel may have several listeners, of one client too: each hears everything, and the end of
     /// one leaves the others. One that joins a confirmed channel is confirmed at once.
-    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>>;
+    fn listen(
+        &self,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Boxed<Result<Subscription, Failure>>;
 
     /// The clock that deadlines of this engine are read from.
     fn clock(&self) -> Clock;
@@ -119,7 +123,7 @@ pub(crate) enum Lane {
     KeeperSpare,
 }
 
-/// What an ear hears of its channel.
+/// What a listener hears of its channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A message, as it was published.
@@ -129,7 +133,7 @@ pub(crate) enum Signal {
 }
 
 /// Takes what is heard on a channel. Called from the engine's task: must not block.
-pub(crate) trait Ear: Send + Sync + 'static {
+pub(crate) trait Listener: Send + Sync + 'static {
     /// Takes one signal.
     fn hear(&self, signal: Signal);
 }

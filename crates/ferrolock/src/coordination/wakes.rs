@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::{Core, unpoisoned};
-use crate::engine::{Ear, Signal};
+use crate::engine::{Listener, Signal};
 use crate::protocol::scheme::Scheme;
 
-/// A name for which more ears than this share a gap's second.
+/// A name for which more listeners than this share a gap's second.
 const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
 const SPREAD_MAX: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ impl Drop for NameEar {
     }
 }
 
-impl Ear for NameEar {
+impl Listener for NameEar {
     fn hear(&self, signal: Signal) {
         let Some(core) = self.core.upgrade() else {
             return;

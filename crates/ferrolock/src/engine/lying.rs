@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{
-    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, Signal, Subscription, Tick, unpoisoned,
+    Boxed, Calling, Clock, Engine, Failure, Lane, Listener, Signal, Subscription, Tick, unpoisoned,
 };
 use crate::protocol::script::{Arg, Call, Value};
 use plot::Plot;
@@ -147,8 +147,8 @@ impl Lying {
         let gapped = self.stage.plot().heal();
         self.release();
         self.stage.heals.send_replace(());
-        for ear in gapped.iter().filter_map(Weak::upgrade) {
-            ear.ear.hear(Signal::Gap);
+        for listener in gapped.iter().filter_map(Weak::upgrade) {
+            listener.listener.hear(Signal::Gap);
         }
     }
 
@@ -235,19 +235,23 @@ impl Engine for Lying {
         self.stage.inner.trouble()
     }
 
-    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+    fn listen(
+        &self,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Boxed<Result<Subscription, Failure>> {
         let stage = self.stage.clone();
         Box::pin(async move {
             stage.connected(None).await;
             if let Some(code) = stage.plot().take_listen_refusal() {
                 return Err(refused(code));
             }
-            let ear = Arc::new(Muffled {
+            let listener = Arc::new(Muffled {
                 stage: Arc::downgrade(&stage),
-                ear,
+                listener,
             });
-            stage.plot().ears.push(Arc::downgrade(&ear));
-            stage.inner.listen(channel, ear).await
+            stage.plot().listeners.push(Arc::downgrade(&listener));
+            stage.inner.listen(channel, listener).await
         })
     }
 
@@ -438,20 +442,20 @@ impl Drop for Hanging {
     }
 }
 
-/// An ear that misses what the plot says.
+/// A listener that misses what the plot says.
 struct Muffled {
     stage: Weak<Stage>,
-    ear: Arc<dyn Ear>,
+    listener: Arc<dyn Listener>,
 }
 
-impl Ear for Muffled {
+impl Listener for Muffled {
     fn hear(&self, signal: Signal) {
         let passes = match self.stage.upgrade() {
             Some(stage) => stage.plot().lets_message_pass(),
             None => true,
         };
         if passes {
-            self.ear.hear(signal);
+            self.listener.hear(signal);
         }
     }
 }

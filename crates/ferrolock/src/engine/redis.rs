@@ -46,7 +46,7 @@ use self::scripts::Scripts;
 pub use self::tls::Tls;
 use self::trouble::{Class, Trouble};
 use super::calling::Boxes;
-use super::{Boxed, Calling, Clock, Ear, Engine, Failure, Lane, ShortestLease, Subscription};
+use super::{Boxed, Calling, Clock, Engine, Failure, Lane, Listener, ShortestLease, Subscription};
 use crate::protocol::script::{Call, Script};
 
 /// Runs scripts on one server.
@@ -155,9 +155,13 @@ impl Engine for RedisEngine {
             .or_else(|| self.spare.trouble())
     }
 
-    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+    fn listen(
+        &self,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Boxed<Result<Subscription, Failure>> {
         let bus = self.bus.clone();
-        Box::pin(async move { bus.listen(channel, ear).await })
+        Box::pin(async move { bus.listen(channel, listener).await })
     }
 
     fn clock(&self) -> Clock {

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::Ear;
+use crate::engine::Listener;
 
-/// The ears of every channel, in the order in which they came.
+/// The listeners of every channel, in the order in which they came.
 #[derive(Default)]
 pub(super) struct Channels {
-    ears: BTreeMap<Box<[u8]>, Vec<Listener>>,
+    listeners: BTreeMap<Box<[u8]>, Vec<Entry>>,
     next: u64,
 }
 
-struct Listener {
+struct Entry {
     id: ListenerId,
-    ear: Arc<dyn Ear>,
+    listener: Arc<dyn Listener>,
 }
 
 /// One subscription: whose it is, and its number.
@@ -26,60 +26,65 @@ pub(super) struct ListenerId {
 }
 
 impl Channels {
-    /// Adds an ear of an engine to a channel.
-    pub(super) fn add(&mut self, channel: &[u8], engine: u64, ear: Arc<dyn Ear>) -> ListenerId {
+    /// Adds a listener of an engine to a channel.
+    pub(super) fn add(
+        &mut self,
+        channel: &[u8],
+        engine: u64,
+        listener: Arc<dyn Listener>,
+    ) -> ListenerId {
         let number = self.next;
         self.next += 1;
         let id = ListenerId { engine, number };
-        self.ears
+        self.listeners
             .entry(channel.into())
             .or_default()
-            .push(Listener { id, ear });
+            .push(Entry { id, listener });
         id
     }
 
-    /// Takes one ear off a channel.
+    /// Takes one listener off a channel.
     pub(super) fn remove(&mut self, channel: &[u8], id: ListenerId) {
-        if let Some(ears) = self.ears.get_mut(channel) {
-            ears.retain(|listener| listener.id != id);
-            if ears.is_empty() {
-                self.ears.remove(channel);
+        if let Some(listeners) = self.listeners.get_mut(channel) {
+            listeners.retain(|entry| entry.id != id);
+            if listeners.is_empty() {
+                self.listeners.remove(channel);
             }
         }
     }
 
-    /// Takes every ear of an engine off.
+    /// Takes every listener of an engine off.
     pub(super) fn remove_engine(&mut self, engine: u64) {
-        self.ears.retain(|_, ears| {
-            ears.retain(|listener| listener.id.engine != engine);
-            !ears.is_empty()
+        self.listeners.retain(|_, listeners| {
+            listeners.retain(|entry| entry.id.engine != engine);
+            !listeners.is_empty()
         });
     }
 
-    /// How many engines listen on a channel: one with several ears there is one, as a server counts the connections that are
+    /// How many engines listen on a channel: one with several listeners there is one, as a server counts the connections that are
     /// subscribed. Who releases subtracts itself from that count to learn how many others compete.
     pub(super) fn count(&self, channel: &[u8]) -> usize {
-        let ears = self.ears.get(channel).into_iter().flatten();
-        let engines: BTreeSet<u64> = ears.map(|listener| listener.id.engine).collect();
+        let listeners = self.listeners.get(channel).into_iter().flatten();
+        let engines: BTreeSet<u64> = listeners.map(|entry| entry.id.engine).collect();
         engines.len()
     }
 
-    /// The ears of a channel.
-    pub(super) fn ears(&self, channel: &[u8]) -> impl Iterator<Item = Arc<dyn Ear>> + '_ {
-        self.ears
+    /// The listeners of a channel.
+    pub(super) fn listeners(&self, channel: &[u8]) -> impl Iterator<Item = Arc<dyn Listener>> + '_ {
+        self.listeners
             .get(channel)
             .into_iter()
             .flatten()
-            .map(|listener| listener.ear.clone())
+            .map(|entry| entry.listener.clone())
     }
 }
 
 impl fmt::Debug for Channels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self
-            .ears
+            .listeners
             .iter()
-            .map(|(channel, ears)| (String::from_utf8_lossy(channel), ears.len()));
+            .map(|(channel, listeners)| (String::from_utf8_lossy(channel), listeners.len()));
         f.debug_map().entries(counts).finish()
     }
 }

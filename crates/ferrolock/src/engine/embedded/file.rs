@@ -45,7 +45,7 @@ use self::openings::opened;
 use super::memory::shut_down;
 use crate::engine::calling::Boxes;
 use crate::engine::{
-    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, LoseAll, Subscription, unpoisoned,
+    Boxed, Calling, Clock, Engine, Failure, Lane, Listener, LoseAll, Subscription, unpoisoned,
 };
 use crate::protocol::scheme::is_acquire;
 use crate::protocol::script::{Call, Value};
@@ -186,27 +186,27 @@ impl User {
     async fn listen(
         self: Arc<Self>,
         channel: Arc<str>,
-        ear: Arc<dyn Ear>,
+        listener: Arc<dyn Listener>,
     ) -> Result<Subscription, Failure> {
         let environment = self.environment().await?;
         let user = self.clone();
-        let listening = environment.perform(move |store| {
-            // In a turn, so that `close` leaves no ear behind.
+        let begun = environment.perform(move |store| {
+            // In a turn, so that `close` leaves no listener behind.
             if user.is_closed.load(Ordering::Acquire) {
                 return Err(shut_down());
             }
             let bind = |session: &str| environment.hear(session);
-            let listener = store.listen(channel.as_bytes(), user.id, ear, bind)?;
-            // Made here, so that the ear goes also when nobody hears any more that it is there.
+            let listening = store.listen(channel.as_bytes(), user.id, listener, bind)?;
+            // Made here, so that the listener goes also when nobody hears any more that it is there.
             Ok(Subscription::new(move || {
                 environment.post(move |store| {
-                    if store.listen_no_more(channel.as_bytes(), listener) == 0 {
+                    if store.listen_no_more(channel.as_bytes(), listening) == 0 {
                         environment.forget(channel.as_bytes());
                     }
                 });
             }))
         });
-        listening.await
+        begun.await
     }
 
     fn leave(&self, environment: &'static Environment) {
@@ -238,8 +238,12 @@ impl Engine for FileEngine {
         )))
     }
 
-    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
-        Box::pin(self.user.clone().listen(channel, ear))
+    fn listen(
+        &self,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Boxed<Result<Subscription, Failure>> {
+        Box::pin(self.user.clone().listen(channel, listener))
     }
 
     fn clock(&self) -> Clock {

@@ -11,7 +11,8 @@ use super::channels::ListenerId;
 use super::lua::Interpreter;
 use super::server::Server;
 use crate::engine::{
-    Boxed, Calling, Clock, Ear, Engine, Failure, Lane, SHUT_DOWN, Subscription, Tick, unpoisoned,
+    Boxed, Calling, Clock, Engine, Failure, Lane, Listener, SHUT_DOWN, Subscription, Tick,
+    unpoisoned,
 };
 use crate::protocol::script::{Call, Value};
 
@@ -77,17 +78,21 @@ impl Engine for MemoryEngine {
         None
     }
 
-    fn listen(&self, channel: Arc<str>, ear: Arc<dyn Ear>) -> Boxed<Result<Subscription, Failure>> {
+    fn listen(
+        &self,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Boxed<Result<Subscription, Failure>> {
         let (space, closed, id) = (self.space.clone(), self.closed.clone(), self.id);
         Box::pin(async move {
             let subscription = {
                 let mut state = space.state();
-                // Under the lock, so that `close` leaves no ear behind.
+                // Under the lock, so that `close` leaves no listener behind.
                 if closed.load(Ordering::Acquire) {
                     return Err(shut_down());
                 }
-                let listener = state.server.channels.add(channel.as_bytes(), id, ear);
-                end_on_drop(&space, channel, listener)
+                let added = state.server.channels.add(channel.as_bytes(), id, listener);
+                end_on_drop(&space, channel, added)
             };
             next_poll().await;
             Ok(subscription)
@@ -157,10 +162,10 @@ impl Space {
         server.begin(epoch.micros());
         let reply = interpreter.run(server, call);
         let mail = server.take_mail();
-        // An ear may call back into the engine.
+        // A listener may call back into the engine.
         drop(guard);
-        for (ear, signal) in mail {
-            ear.hear(signal);
+        for (listener, signal) in mail {
+            listener.hear(signal);
         }
         reply
     }
@@ -216,13 +221,13 @@ pub(super) fn wall_micros() -> i64 {
     i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A subscription that takes its ear off the channel, if the space is still there.
-fn end_on_drop(space: &Arc<Space>, channel: Arc<str>, listener: ListenerId) -> Subscription {
+/// A subscription that takes its listener off the channel, if the space is still there.
+fn end_on_drop(space: &Arc<Space>, channel: Arc<str>, id: ListenerId) -> Subscription {
     let space = Arc::downgrade(space);
     Subscription::new(move || {
         if let Some(space) = space.upgrade() {
             let mut state = space.state();
-            state.server.channels.remove(channel.as_bytes(), listener);
+            state.server.channels.remove(channel.as_bytes(), id);
         }
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::channels::Channels;
 use super::keyspace::{Keyspace, Millis};
-use crate::engine::{Ear, Signal};
+use crate::engine::{Listener, Signal};
 
 /// The state of one server.
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl Server {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What was published, for each ear that is to hear it.
-    pub(super) fn take_mail(&mut self) -> Vec<(Arc<dyn Ear>, Signal)> {
+    /// What was published, for each listener that is to hear it.
+    pub(super) fn take_mail(&mut self) -> Vec<(Arc<dyn Listener>, Signal)> {
         let outbox = self.take_outbox();
         outbox
             .iter()
@@ -123,19 +123,19 @@ impl Server {
 
     /// Whether a message has listeners here.
     #[cfg(target_os = "linux")]
-    pub(super) fn has_ears(&self, message: &Message) -> bool {
+    pub(super) fn has_listeners(&self, message: &Message) -> bool {
         self.channels.count(&message.channel) > 0
     }
 
-    /// A message, for each ear here that is to hear it.
+    /// A message, for each listener here that is to hear it.
     pub(super) fn mail_of(
         &self,
         message: &Message,
-    ) -> impl Iterator<Item = (Arc<dyn Ear>, Signal)> {
+    ) -> impl Iterator<Item = (Arc<dyn Listener>, Signal)> {
         let payload = &message.payload;
         self.channels
-            .ears(&message.channel)
-            .map(|ear| (ear, Signal::Message(payload.clone())))
+            .listeners(&message.channel)
+            .map(|listener| (listener, Signal::Message(payload.clone())))
     }
 }
 

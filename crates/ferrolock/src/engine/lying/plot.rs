@@ -81,7 +81,7 @@ pub(super) struct Plot {
     subscriptions_cut: bool,
     messages_to_drop: u32,
     listen_refusal: Option<&'static str>,
-    pub(super) ears: Vec<Weak<Muffled>>,
+    pub(super) listeners: Vec<Weak<Muffled>>,
     pub(super) hanging: usize,
     pub(super) log: Vec<Seen>,
 }
@@ -163,12 +163,13 @@ impl Plot {
         self.subscriptions_cut = true;
     }
 
-    /// Ends all cuts; the ears that missed something.
+    /// Ends all cuts; the listeners that missed something.
     pub(super) fn heal(&mut self) -> Vec<Weak<Muffled>> {
         self.cuts.clear();
-        self.ears.retain(|ear| ear.strong_count() > 0);
+        self.listeners
+            .retain(|listener| listener.strong_count() > 0);
         if std::mem::take(&mut self.subscriptions_cut) {
-            self.ears.clone()
+            self.listeners.clone()
         } else {
             Vec::new()
         }

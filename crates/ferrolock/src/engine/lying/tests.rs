@@ -230,7 +230,7 @@ async fn calls_into_a_silent_network_run_when_it_heals() {
 #[derive(Default)]
 struct Notes(Mutex<Vec<Signal>>);
 
-impl Ear for Notes {
+impl Listener for Notes {
     fn hear(&self, signal: Signal) {
         self.0.lock().unwrap().push(signal);
     }

@@ -15,7 +15,7 @@ use super::config::Config;
 use super::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
 use super::live::{Live, OnPush};
 use super::table::Table;
-use crate::engine::{Ear, Failure, Signal, Subscription, unpoisoned};
+use crate::engine::{Failure, Listener, Signal, Subscription, unpoisoned};
 
 /// How many channels one SUBSCRIBE names: many for speed, not so many that others wait long for the server.
 const BATCH_MAX: usize = 500;
@@ -75,9 +75,9 @@ impl Bus {
     pub(super) async fn listen(
         &self,
         channel: Arc<str>,
-        ear: Arc<dyn Ear>,
+        listener: Arc<dyn Listener>,
     ) -> Result<Subscription, Failure> {
-        let entered = self.desk.lock().enter(&channel, ear).map_err(closed)?;
+        let entered = self.desk.lock().enter(&channel, listener).map_err(closed)?;
         let place = Place {
             desk: self.desk.clone(),
             channel,
@@ -143,10 +143,10 @@ impl Desk {
         };
         match push.kind {
             PushKind::Message => {
-                let ears = self.lock().ears(generation, channel);
+                let listeners = self.lock().listeners(generation, channel);
                 if let Some(Raw::BulkString(payload)) = data.next() {
-                    for ear in ears {
-                        ear.hear(Signal::Message(payload.clone()));
+                    for listener in listeners {
+                        listener.hear(Signal::Message(payload.clone()));
                     }
                 }
             }
@@ -168,8 +168,8 @@ impl Desk {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let listener = self.desk.lock().leave(&self.channel, self.ticket);
-        drop(listener);
+        let member = self.desk.lock().leave(&self.channel, self.ticket);
+        drop(member);
         self.desk.work.notify_one();
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Ear, Failure, Signal};
+use crate::engine::{Failure, Listener, Signal};
 
 /// The channels of a client.
 #[derive(Default)]
@@ -37,12 +37,12 @@ pub(super) struct Table {
 /// A channel; it has at least one listener.
 struct Entry {
     phase: Phase,
-    /// By their tickets.
-    listeners: BTreeMap<u64, Listener>,
+    /// Its listeners, by their tickets.
+    members: BTreeMap<u64, Member>,
 }
 
-pub(super) struct Listener {
-    ear: Arc<dyn Ear>,
+pub(super) struct Member {
+    listener: Arc<dyn Listener>,
     /// Told of the first confirmation, or of a refusal instead. None: it was told, so what it misses from now on is a gap.
     waiter: Option<Waiter>,
 }
@@ -69,17 +69,17 @@ pub(super) struct Entered {
 #[must_use]
 pub(super) struct News {
     answers: Vec<(Waiter, Result<(), Failure>)>,
-    gaps: Vec<Arc<dyn Ear>>,
+    gaps: Vec<Arc<dyn Listener>>,
     /// Dropped with the news: the end of a listener is code of others too.
-    gone: Vec<Listener>,
+    gone: Vec<Member>,
 }
 
 impl News {
     /// A listener goes, and if it waits, that is why.
-    fn part(&mut self, mut listener: Listener, why: Failure) {
-        let waiter = listener.waiter.take();
+    fn part(&mut self, mut member: Member, why: Failure) {
+        let waiter = member.waiter.take();
         self.answers.extend(waiter.map(|waiter| (waiter, Err(why))));
-        self.gone.push(listener);
+        self.gone.push(member);
     }
 
     pub(super) fn tell(self) {
@@ -87,8 +87,8 @@ impl News {
             // A caller that waits no longer takes its listener away itself.
             let _ = waiter.send(answer);
         }
-        for ear in self.gaps {
-            ear.hear(Signal::Gap);
+        for listener in self.gaps {
+            listener.hear(Signal::Gap);
         }
     }
 }
@@ -99,7 +99,7 @@ impl Table {
     pub(super) fn enter(
         &mut self,
         channel: &Arc<str>,
-        ear: Arc<dyn Ear>,
+        listener: Arc<dyn Listener>,
     ) -> Result<Entered, &'static str> {
         if let Some(why) = self.over {
             return Err(why);
@@ -110,7 +110,7 @@ impl Table {
         let entry = self.entries.entry(channel.clone());
         let entry = entry.or_insert_with(|| Entry {
             phase: Phase::Wanted,
-            listeners: BTreeMap::new(),
+            members: BTreeMap::new(),
         });
         let mut waiter = Some(waiter);
         if before == Some(Phase::Confirmed) {
@@ -125,8 +125,8 @@ impl Table {
             self.wanted.push_back(channel.clone());
         }
         entry
-            .listeners
-            .insert(self.tickets, Listener { ear, waiter });
+            .members
+            .insert(self.tickets, Member { listener, waiter });
         self.leaving.remove(channel);
         Ok(Entered {
             ticket: self.tickets,
@@ -136,17 +136,17 @@ impl Table {
 
     /// Takes a listener away, if it is still there. The caller drops it when the table is free again.
     #[must_use]
-    pub(super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Listener> {
+    pub(super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Member> {
         let entry = self.entries.get_mut(channel)?;
-        let listener = entry.listeners.remove(&ticket)?;
-        if entry.listeners.is_empty() {
+        let member = entry.members.remove(&ticket)?;
+        if entry.members.is_empty() {
             self.postponed -= usize::from(entry.phase == Phase::Postponed);
             self.entries.remove(channel);
             if self.generation.is_some() {
                 self.leaving.insert(channel.clone());
             }
         }
-        Some(listener)
+        Some(member)
     }
 
     /// A new connection: nothing is subscribed there.
@@ -204,23 +204,23 @@ impl Table {
             return news;
         }
         entry.phase = Phase::Confirmed;
-        for listener in entry.listeners.values_mut() {
-            match listener.waiter.take() {
+        for member in entry.members.values_mut() {
+            match member.waiter.take() {
                 Some(waiter) => news.answers.push((waiter, Ok(()))),
-                None => news.gaps.push(listener.ear.clone()),
+                None => news.gaps.push(member.listener.clone()),
             }
         }
         news
     }
 
     /// The listeners of a channel.
-    pub(super) fn ears(&mut self, generation: u64, channel: &str) -> Vec<Arc<dyn Ear>> {
+    pub(super) fn listeners(&mut self, generation: u64, channel: &str) -> Vec<Arc<dyn Listener>> {
         let entry = self.entry(generation, channel);
         entry
             .filter(|entry| entry.phase == Phase::Confirmed)
             .into_iter()
-            .flat_map(|entry| entry.listeners.values())
-            .map(|listener| listener.ear.clone())
+            .flat_map(|entry| entry.members.values())
+            .map(|member| member.listener.clone())
             .collect()
     }
 
@@ -246,17 +246,17 @@ impl Table {
         if entry.phase != Phase::Asked {
             return news;
         }
-        let all = std::mem::take(&mut entry.listeners).into_iter();
-        let (waiting, granted) = all.partition(|(_, listener)| listener.waiter.is_some());
-        entry.listeners = granted;
-        if entry.listeners.is_empty() {
+        let all = std::mem::take(&mut entry.members).into_iter();
+        let (waiting, granted) = all.partition(|(_, member)| member.waiter.is_some());
+        entry.members = granted;
+        if entry.members.is_empty() {
             self.entries.remove(channel);
         } else {
             self.postpone(channel);
         }
-        let waiting: BTreeMap<u64, Listener> = waiting;
-        for listener in waiting.into_values() {
-            news.part(listener, failure.clone());
+        let waiting: BTreeMap<u64, Member> = waiting;
+        for member in waiting.into_values() {
+            news.part(member, failure.clone());
         }
         news
     }
@@ -291,8 +291,8 @@ impl Table {
         self.over.get_or_insert(why);
         let mut news = News::default();
         for (_, entry) in self.entries.drain() {
-            for listener in entry.listeners.into_values() {
-                news.part(listener, super::link::closed(why));
+            for member in entry.members.into_values() {
+                news.part(member, super::link::closed(why));
             }
         }
         self.suspend();

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use self::fake::Fake;
 use super::{Config, RedisEngine};
-use crate::engine::{Ear, Engine, Failure, Lane, Signal};
+use crate::engine::{Engine, Failure, Lane, Listener, Signal};
 use crate::protocol::script::{Arg, Call, Form, Script, Value};
 
 static ECHO: Script = Script::new("test/echo", "return ARGV[1]");
@@ -71,13 +71,13 @@ fn bytes(text: &str) -> Value {
 /// Writes down what it hears.
 struct Notes(mpsc::UnboundedSender<Signal>);
 
-impl Ear for Notes {
+impl Listener for Notes {
     fn hear(&self, signal: Signal) {
         let _ = self.0.send(signal);
     }
 }
 
-fn notes() -> (Arc<dyn Ear>, mpsc::UnboundedReceiver<Signal>) {
+fn notes() -> (Arc<dyn Listener>, mpsc::UnboundedReceiver<Signal>) {
     let (sender, heard) = mpsc::unbounded_channel();
     (Arc::new(Notes(sender)), heard)
 }

@@ -334,16 +334,16 @@ impl Environment {
         self.process_ends.forget(channel);
     }
 
-    /// Hears what other processes send to that session, for the ears here.
+    /// Hears what other processes send to that session, for the listeners here.
     pub(super) fn hear(&'static self, session: &str) -> std::io::Result<Socket> {
         let hears = |channel: &[u8], payload: &[u8]| self.wake(channel, payload);
         self.post.listen(session, hears)
     }
 
     fn wake(&self, channel: &[u8], payload: &[u8]) {
-        let ears: Vec<_> = self.turn.look(|store| store.ears(channel).collect());
-        for ear in ears {
-            ear.hear(Signal::Message(payload.to_vec()));
+        let listeners: Vec<_> = self.turn.look(|store| store.listeners(channel).collect());
+        for listener in listeners {
+            listener.hear(Signal::Message(payload.to_vec()));
         }
     }
 

@@ -187,7 +187,7 @@ impl Others {
             }
         }
         if !dead.is_empty() {
-            remove_ears(change, &dead)?;
+            remove_listeners(change, &dead)?;
         }
         forget_old_graves(change, now)?;
         Ok(dead)
@@ -225,7 +225,7 @@ fn open(path: &Path) -> Option<File> {
 }
 
 /// Sessions of other processes that listen to a channel, with how many of each.
-pub(super) fn far_ears(
+pub(super) fn far_listeners(
     change: &Change,
     channel: &[u8],
     own: Option<&str>,
@@ -234,21 +234,21 @@ pub(super) fn far_ears(
     if change.first(&begin)?.is_none() {
         return Ok(Vec::new());
     }
-    let mut ears = BTreeMap::new();
+    let mut listeners = BTreeMap::new();
     for (name, count) in change.all(&begin)? {
         let Some(session) = rows::session_of_listener(&name) else {
             continue;
         };
         let count = count.try_into().map_or(0, u32::from_be_bytes);
         if Some(session) != own {
-            ears.insert(session.to_owned(), usize::try_from(count).unwrap_or(0));
+            listeners.insert(session.to_owned(), usize::try_from(count).unwrap_or(0));
         }
     }
-    Ok(ears.into_iter().collect())
+    Ok(listeners.into_iter().collect())
 }
 
 /// Those sessions hear nothing any more.
-pub(super) fn remove_ears(change: &mut Change, sessions: &[String]) -> Result<(), Failure> {
+pub(super) fn remove_listeners(change: &mut Change, sessions: &[String]) -> Result<(), Failure> {
     for (name, _) in change.all(rows::LISTENERS)? {
         let session = rows::session_of_listener(&name);
         if session.is_some_and(|session| sessions.iter().any(|deaf| deaf == session)) {

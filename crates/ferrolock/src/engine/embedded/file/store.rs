@@ -16,9 +16,9 @@ use super::leaving::Loser;
 use super::map::Map;
 use super::refused;
 use super::rows;
-use super::session::{Others, Session, remove_ears};
+use super::session::{Others, Session, remove_listeners};
 use super::wakes::Socket;
-use crate::engine::{Ear, Failure};
+use crate::engine::{Failure, Listener};
 
 /// The state of a store in this process; used by whoever has the turn.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Store {
             }
             if is_last {
                 open.session.unregister(&mut change)?;
-                remove_ears(&mut change, std::slice::from_ref(&open.session.name))?;
+                remove_listeners(&mut change, std::slice::from_ref(&open.session.name))?;
             }
             change.commit()
         });
@@ -161,12 +161,12 @@ impl Store {
         )
     }
 
-    /// Adds an ear, and lets other processes know that somebody here listens.
+    /// Adds a listener, and lets other processes know that somebody here listens.
     pub(super) fn listen(
         &mut self,
         channel: &[u8],
         engine: u64,
-        ear: Arc<dyn Ear>,
+        listener: Arc<dyn Listener>,
         bind: impl FnOnce(&str) -> std::io::Result<Socket>,
     ) -> Result<ListenerId, Failure> {
         self.check_in_place()?;
@@ -178,29 +178,29 @@ impl Store {
             let told = |error| super::directory::io_trouble("the store's sockets", &error);
             open.socket = Some(bound.map_err(told)?);
         }
-        let listener = self.server.channels.add(channel, engine, ear);
-        if let Err(failure) = self.tell_ears(channel) {
-            self.server.channels.remove(channel, listener);
+        let id = self.server.channels.add(channel, engine, listener);
+        if let Err(failure) = self.write_listeners(channel) {
+            self.server.channels.remove(channel, id);
             return Err(failure);
         }
-        Ok(listener)
+        Ok(id)
     }
 
-    /// Takes an ear away; how many are left on its channel.
-    pub(super) fn listen_no_more(&mut self, channel: &[u8], listener: ListenerId) -> usize {
-        self.server.channels.remove(channel, listener);
+    /// Takes a listener away; how many are left on its channel.
+    pub(super) fn listen_no_more(&mut self, channel: &[u8], id: ListenerId) -> usize {
+        self.server.channels.remove(channel, id);
         // At worst somebody sends us what nobody hears.
-        let _ = self.tell_ears(channel);
+        let _ = self.write_listeners(channel);
         self.server.channels.count(channel)
     }
 
-    /// The ears of a channel here.
-    pub(super) fn ears(&self, channel: &[u8]) -> impl Iterator<Item = Arc<dyn Ear>> + '_ {
-        self.server.channels.ears(channel)
+    /// The listeners of a channel here.
+    pub(super) fn listeners(&self, channel: &[u8]) -> impl Iterator<Item = Arc<dyn Listener>> + '_ {
+        self.server.channels.listeners(channel)
     }
 
     /// Writes down how many listen to a channel here.
-    fn tell_ears(&mut self, channel: &[u8]) -> Result<(), Failure> {
+    fn write_listeners(&mut self, channel: &[u8]) -> Result<(), Failure> {
         let Some(open) = &self.session else {
             return Ok(());
         };
@@ -216,7 +216,7 @@ impl Store {
     /// Those sessions hear nothing any more.
     pub(super) fn are_deaf(&mut self, sessions: &[String]) -> Result<(), Failure> {
         let mut change = self.map.begin()?;
-        remove_ears(&mut change, sessions)?;
+        remove_listeners(&mut change, sessions)?;
         change.commit()
     }
 

@@ -9,7 +9,7 @@ use super::FileEngine;
 use super::address::Place;
 use super::environment::{Asking, Environment, Opened};
 use super::folder::{Entry, Folder};
-use crate::engine::{Clock, Ear, Failure, KEEPER_THREAD, Signal, Tick};
+use crate::engine::{Clock, Failure, KEEPER_THREAD, Listener, Signal, Tick};
 use crate::protocol::lock::{self, LockKeys};
 use crate::protocol::scheme::Bearer;
 use crate::protocol::script::{Call, Value};
@@ -138,7 +138,7 @@ async fn a_store_full_of_what_is_over_has_room() {
 #[tokio::test]
 async fn a_full_store_still_has_room_for_those_who_wait() {
     struct Deaf(AtomicUsize);
-    impl Ear for Deaf {
+    impl Listener for Deaf {
         fn hear(&self, _signal: Signal) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -150,9 +150,9 @@ async fn a_full_store_still_has_room_for_those_who_wait() {
         .unwrap();
     fill(environment, 0).await;
     let (keys, _) = lock(0);
-    let ear = Arc::new(Deaf(AtomicUsize::new(0)));
+    let listener = Arc::new(Deaf(AtomicUsize::new(0)));
 
-    let theirs = ear.clone();
+    let theirs = listener.clone();
     let listening = environment.perform(move |store| {
         let bind = |session: &str| environment.hear(session);
         store.listen(keys.channel.as_bytes(), 1, theirs, bind)
@@ -160,7 +160,7 @@ async fn a_full_store_still_has_room_for_those_who_wait() {
 
     listening.await.unwrap();
     assert_eq!(release(environment, 0).await, Ok(Value::Int(1)));
-    assert_eq!(ear.0.load(Ordering::Relaxed), 1);
+    assert_eq!(listener.0.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::super::server::Message;
 use super::session::socket_name;
-use crate::engine::{Ear, Failure, Signal, unpoisoned};
+use crate::engine::{Failure, Listener, Signal, unpoisoned};
 
 /// Longer than a channel, which is a name with little around it, and a payload.
 const LETTER_MAX: usize = 4096;
@@ -37,8 +37,8 @@ pub(super) type Socket = Arc<UnixDatagram>;
 /// What is to be said when a change is committed and the turn is over.
 #[derive(Default)]
 pub(super) struct Mail {
-    /// To ears of this process.
-    pub(super) near: Vec<(Arc<dyn Ear>, Signal)>,
+    /// To listeners of this process.
+    pub(super) near: Vec<(Arc<dyn Listener>, Signal)>,
     /// To other processes: the session, and the letter.
     pub(super) far: Vec<(String, Letter)>,
 }
@@ -111,8 +111,8 @@ impl Post {
                 Err(_) => {}
             }
         }
-        for (ear, signal) in mail.near {
-            ear.hear(signal);
+        for (listener, signal) in mail.near {
+            listener.hear(signal);
         }
         deaf
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
-use crate::engine::{Ear, Signal, Subscription};
+use crate::engine::{Listener, Signal, Subscription};
 
 /// Remembers what it heard.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Notes {
     }
 }
 
-impl Ear for Notes {
+impl Listener for Notes {
     fn hear(&self, signal: Signal) {
         let text = match signal {
             Signal::Message(message) => String::from_utf8(message).unwrap(),
@@ -81,7 +81,7 @@ fn messages_come_after_the_script_even_if_it_fails() {
 /// Asks the engine from within the delivery of a message.
 struct Asks(Arc<MemoryEngine>, Mutex<Vec<Value>>);
 
-impl Ear for Asks {
+impl Listener for Asks {
     fn hear(&self, _signal: Signal) {
         let value = eval(&self.0, "return redis.call('GET', 'k')", &[]).unwrap();
         self.1.lock().unwrap().push(value);
@@ -91,13 +91,13 @@ impl Ear for Asks {
 #[test]
 fn whoever_hears_a_message_finds_what_the_script_wrote() {
     let engine = MemoryEngine::open(None);
-    let ear = Arc::new(Asks(engine.clone(), Mutex::default()));
-    let _subscription = finish(engine.listen("c".into(), ear.clone())).unwrap();
+    let listener = Arc::new(Asks(engine.clone(), Mutex::default()));
+    let _subscription = finish(engine.listen("c".into(), listener.clone())).unwrap();
 
     let source = "redis.call('PUBLISH', 'c', '') redis.call('SET', 'k', 'late')";
     eval(&engine, source, &[]).unwrap();
 
-    assert_eq!(*ear.1.lock().unwrap(), [bytes("late")]);
+    assert_eq!(*listener.1.lock().unwrap(), [bytes("late")]);
 }
 
 #[test]

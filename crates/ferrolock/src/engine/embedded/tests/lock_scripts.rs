@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::engine::{Ear, Signal};
+use crate::engine::{Listener, Signal};
 use crate::protocol::lock::{self, LockKeys, SCRIPTS};
 use crate::protocol::renewal::{self, RowError};
 use crate::protocol::scheme::{
@@ -105,7 +105,7 @@ impl Table {
 /// Whoever listens counts, also without hearing.
 struct Deaf;
 
-impl Ear for Deaf {
+impl Listener for Deaf {
     fn hear(&self, _signal: Signal) {}
 }
 

@@ -80,8 +80,8 @@ async fn the_keepers_lane_begins_again_in_the_next_runtime() {
 async fn closing_ends_what_is_under_way_and_all_that_comes_later() {
     let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = connected(&fake).await;
-    let (ear, _heard) = notes();
-    let _subscription = engine.listen("a".into(), ear).await.unwrap();
+    let (listener, _heard) = notes();
+    let _subscription = engine.listen("a".into(), listener).await.unwrap();
     let under_way = tokio::spawn(engine.call(Lane::Commands, echo("a")));
     fake.until(|seen| seen.count("EVALSHA") == 1).await;
 

@@ -5,9 +5,9 @@ use super::*;
 async fn listen(
     engine: &RedisEngine,
     channel: &str,
-    ear: Arc<dyn Ear>,
+    listener: Arc<dyn Listener>,
 ) -> Result<crate::engine::Subscription, Failure> {
-    let listening = engine.listen(channel.into(), ear);
+    let listening = engine.listen(channel.into(), listener);
     tokio::time::timeout(HANG, listening).await.unwrap()
 }
 
@@ -19,9 +19,9 @@ fn message(text: &str) -> Signal {
 async fn a_confirmed_listener_hears_every_message_and_leaves_when_dropped() {
     let fake = Fake::start();
     let engine = lazy(&fake);
-    let (ear, mut heard) = notes();
+    let (listener, mut heard) = notes();
 
-    let subscription = listen(&engine, "a", ear).await.unwrap();
+    let subscription = listen(&engine, "a", listener).await.unwrap();
     assert_eq!(fake.publish("a", "1") + fake.publish("a", "2"), 2);
 
     assert_eq!(next(&mut heard).await, message("1"));
@@ -39,9 +39,9 @@ async fn a_listener_who_gives_up_before_the_confirmation_leaves_too() {
     let _first = listen(&engine, "other", first).await.unwrap();
 
     fake.freeze();
-    let (ear, mut heard) = notes();
+    let (listener, mut heard) = notes();
     tokio::select! {
-        _ = listen(&engine, "a", ear) => panic!("confirmed by a server that stood still"),
+        _ = listen(&engine, "a", listener) => panic!("confirmed by a server that stood still"),
         () = fake.until(|seen| seen.count("SUBSCRIBE") == 2) => {}
     }
     fake.thaw();
@@ -56,8 +56,8 @@ async fn a_channel_can_be_listened_to_again_at_once() {
     let engine = lazy(&fake);
 
     for round in 0..50 {
-        let (ear, mut heard) = notes();
-        let _subscription = listen(&engine, "a", ear).await.unwrap();
+        let (listener, mut heard) = notes();
+        let _subscription = listen(&engine, "a", listener).await.unwrap();
         assert_eq!(fake.publish("a", &round.to_string()), 1);
         assert_eq!(next(&mut heard).await, message(&round.to_string()));
     }
@@ -153,8 +153,8 @@ async fn a_listener_that_comes_while_the_channel_is_unsubscribed_is_confirmed_af
     fake.freeze();
     drop(first);
     fake.until(|seen| seen.count("UNSUBSCRIBE") == 1).await;
-    let (ear, mut heard) = notes();
-    let mut second = engine.listen("a".into(), ear);
+    let (listener, mut heard) = notes();
+    let mut second = engine.listen("a".into(), listener);
     assert!(testkit::poll_once(second.as_mut()).is_pending());
     fake.thaw();
 
@@ -218,8 +218,8 @@ async fn servers_know_one_subscription_of_all_listeners_of_a_channel() {
 async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
     let fake = Fake::start();
     let engine = lazy(&fake);
-    let (ear, mut heard) = notes();
-    let _subscription = listen(&engine, "a", ear).await.unwrap();
+    let (listener, mut heard) = notes();
+    let _subscription = listen(&engine, "a", listener).await.unwrap();
 
     fake.kick();
 
@@ -232,8 +232,8 @@ async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
 async fn an_idle_subscriber_comes_back_when_the_server_does() {
     let fake = Fake::start();
     let engine = lazy(&fake);
-    let (ear, mut heard) = notes();
-    let _subscription = listen(&engine, "a", ear).await.unwrap();
+    let (listener, mut heard) = notes();
+    let _subscription = listen(&engine, "a", listener).await.unwrap();
 
     fake.stop();
     while engine.trouble().is_none() {
@@ -250,9 +250,9 @@ async fn a_subscriber_without_a_server_waits_for_one() {
     let fake = Fake::start();
     fake.stop();
     let engine = lazy(&fake);
-    let (ear, _heard) = notes();
+    let (listener, _heard) = notes();
 
-    let waiting = tokio::spawn(engine.listen("a".into(), ear));
+    let waiting = tokio::spawn(engine.listen("a".into(), listener));
     while engine.trouble().is_none() {
         tokio::task::yield_now().await;
     }
@@ -265,8 +265,8 @@ async fn a_subscriber_without_a_server_waits_for_one() {
 async fn an_idle_subscriber_notices_that_its_server_fell_silent() {
     let fake = Fake::start();
     let engine = impatient(&fake).await;
-    let (ear, mut heard) = notes();
-    let _subscription = listen(&engine, "a", ear).await.unwrap();
+    let (listener, mut heard) = notes();
+    let _subscription = listen(&engine, "a", listener).await.unwrap();
     let before = fake.seen().connections;
 
     fake.rules().mute = true;
@@ -283,8 +283,8 @@ async fn an_idle_subscriber_notices_that_its_server_fell_silent() {
 async fn a_subscription_that_the_server_ends_by_itself_is_a_gap() {
     let fake = Fake::start();
     let engine = lazy(&fake);
-    let ((ear, mut heard), (other, mut other_heard)) = (notes(), notes());
-    let _subscription = listen(&engine, "a", ear).await.unwrap();
+    let ((listener, mut heard), (other, mut other_heard)) = (notes(), notes());
+    let _subscription = listen(&engine, "a", listener).await.unwrap();
     let _other = listen(&engine, "b", other).await.unwrap();
 
     assert_eq!(fake.cut("a"), 1);
@@ -301,8 +301,8 @@ async fn a_forbidden_channel_is_refused_alone() {
     let listening: Vec<_> = (0..40)
         .map(|n| {
             let kind = if n % 10 == 3 { "secret" } else { "open" };
-            let (ear, _) = notes();
-            tokio::spawn(engine.listen(format!("{kind}:{n}").into(), ear))
+            let (listener, _) = notes();
+            tokio::spawn(engine.listen(format!("{kind}:{n}").into(), listener))
         })
         .collect();
 
@@ -345,10 +345,10 @@ async fn ten_thousand_channels_are_confirmed_in_batches_and_come_back() {
     const CHANNELS: usize = 10_000;
     let fake = Fake::start();
     let engine = lazy(&fake);
-    let (ear, mut heard) = notes();
+    let (listener, mut heard) = notes();
 
     let listening: Vec<_> = (0..CHANNELS)
-        .map(|n| tokio::spawn(engine.listen(format!("channel:{n}").into(), ear.clone())))
+        .map(|n| tokio::spawn(engine.listen(format!("channel:{n}").into(), listener.clone())))
         .collect();
     let mut subscriptions = Vec::new();
     for listening in listening {

@@ -7,7 +7,7 @@ use super::super::super::server::{Message, Server};
 use super::super::dead::{self, Dead, Found};
 use super::super::expiry::{make_room, purge};
 use super::super::map::{Change, full};
-use super::super::session::far_ears;
+use super::super::session::far_listeners;
 use super::super::wakes::{Letter, Mail};
 use super::super::{refused, rows};
 use super::Store;
@@ -180,7 +180,7 @@ impl Store {
             }
         }
         for (channel, listeners) in &mut needed.channels {
-            *listeners = far_ears(change, channel, self.own_session())?;
+            *listeners = far_listeners(change, channel, self.own_session())?;
         }
         self.server.set_far(needed.counts());
         self.server.begin(micros);
@@ -202,7 +202,9 @@ impl Store {
         for message in &ran.of_dead {
             // Listeners of this process hear of it by post too, and not from the thread that makes this call: it belongs to a caller
             // who did not free anything, and may hold what a listener needs.
-            let ours = self.own_session().filter(|_| self.server.has_ears(message));
+            let ours = self
+                .own_session()
+                .filter(|_| self.server.has_listeners(message));
             let letter = ours.map(|own| (own.to_owned(), Letter::of(message)));
             mail.far.extend(letter);
         }

@@ -14,7 +14,7 @@ use super::super::environment::{Asking, Environment, Opened};
 use super::super::parts::{new_file, new_name};
 use super::super::rows;
 use super::super::session::socket_name;
-use crate::engine::{Ear, Engine, Failure, Lane, Signal, unpoisoned};
+use crate::engine::{Engine, Failure, Lane, Listener, Signal, unpoisoned};
 use crate::protocol::lock::{self, LockKeys};
 use crate::protocol::scheme::{Bearer, dead_bearer};
 use crate::protocol::script::{Arg, Call, Form, Script, Value};
@@ -36,7 +36,7 @@ struct Other {
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
-impl Ear for Notes {
+impl Listener for Notes {
     fn hear(&self, signal: Signal) {
         unpoisoned(&self.0).push(format!("{signal:?}"));
     }
@@ -119,10 +119,10 @@ impl Stage {
     /// A listener of this process.
     async fn listen(&self, channel: &'static str) -> Arc<Notes> {
         let (environment, notes) = (self.environment, Arc::<Notes>::default());
-        let ear = notes.clone();
+        let listener = notes.clone();
         let listening = environment.perform(move |store| {
             let bind = |session: &str| environment.hear(session);
-            store.listen(channel.as_bytes(), 1, ear, bind)
+            store.listen(channel.as_bytes(), 1, listener, bind)
         });
         listening.await.unwrap();
         notes
