@@ -16,9 +16,9 @@ use super::map::{Map, Opening};
 use super::process_end::ProcessEnds;
 use super::refused;
 use super::rows::Inode;
-use super::store::{Aftermath, Store};
+use super::store::{Effects, Store};
 use super::turn::Turn;
-use super::wakes::{Post, Socket};
+use super::wakes::{Sender, Socket};
 use crate::engine::{Clock, Failure, KEEPER_THREAD, Signal, Tick, unpoisoned};
 use crate::protocol::script::{Call, Value};
 
@@ -89,7 +89,7 @@ pub(super) struct Asking {
 #[derive(Debug)]
 pub(super) struct Environment {
     pub(super) turn: Turn<Store>,
-    post: Post,
+    sender: Sender,
     process_ends: ProcessEnds,
     /// How long a call takes, in nanoseconds, smoothed.
     call_nanos: AtomicU64,
@@ -174,10 +174,10 @@ impl Environment {
 
     fn of(folder: Folder, opening: Opening) -> Result<Opened, Failure> {
         let parts = || {
-            let (post, interpreter) = (Post::open(folder.sessions())?, Interpreter::new()?);
-            Ok((post, interpreter, folder.turn()?, folder.turn()?))
+            let (sender, interpreter) = (Sender::open(folder.sessions())?, Interpreter::new()?);
+            Ok((sender, interpreter, folder.turn()?, folder.turn()?))
         };
-        let (post, interpreter, ours, waits) = match parts() {
+        let (sender, interpreter, ours, waits) = match parts() {
             // Somebody removes it just now.
             Err(Failure::Refused { code, .. }) if code == "ENOENT" => return Ok(Opened::Later),
             parts => parts?,
@@ -187,7 +187,7 @@ impl Environment {
         let directory = folder.directory_inode();
         let store = Store::new(folder, Map::of(opening), interpreter);
         let environment: &'static Self = Box::leak(Box::new(Self {
-            post,
+            sender,
             turn: Turn::new(ours, waits, store),
             process_ends: ProcessEnds::default(),
             call_nanos: AtomicU64::new(0),
@@ -227,7 +227,7 @@ impl Environment {
         let is_for_later = asking.is_in_no_hurry;
         let work = move |store: &mut Store| {
             if asking.late.is_some_and(|late| Clock::Boot.now() >= late) {
-                return (Err(too_late()), Aftermath::default());
+                return (Err(too_late()), Effects::default());
             }
             store.call(asking.at.as_deref(), asking.client.as_deref(), &call)
         };
@@ -237,17 +237,17 @@ impl Environment {
             false => self.turn.now(work),
         };
         let work = match tried {
-            Ok((reply, after)) => {
+            Ok((reply, effects)) => {
                 self.measured(Clock::Boot.now().since(begun));
-                return (reply, self.finish(after));
+                return (reply, self.finish(effects));
             }
             Err(work) => work,
         };
         let (tell, told) = oneshot::channel();
         let _place = self.turn.later(Box::new(move |store| {
-            let (reply, after) = work(store);
+            let (reply, effects) = work(store);
             Box::new(move || {
-                let knows_client = self.finish(after);
+                let knows_client = self.finish(effects);
                 // Whoever asked may be gone.
                 let _ = tell.send((reply, knows_client));
             })
@@ -297,22 +297,22 @@ impl Environment {
     }
 
     /// Says what a call has to say, now that its turn is over; whether its client is known.
-    fn finish(&'static self, after: Aftermath) -> bool {
+    fn finish(&'static self, effects: Effects) -> bool {
         self.leave_if_over();
-        for (lock, owner) in &after.freed {
+        for (lock, owner) in &effects.freed {
             tracing::info!(%lock, %owner, "the process that held the lock has ended: the lock is free");
         }
-        let deaf = self.post.deliver(after.mail);
+        let deaf = self.sender.deliver(effects.mail);
         if !deaf.is_empty() {
             self.post(move |store| {
                 // At worst they are counted as listeners a little longer.
                 let _ = store.are_deaf(&deaf);
             });
         }
-        for (channel, session) in after.in_the_way {
+        for (channel, session) in effects.in_the_way {
             self.wake_at_end_of(channel.as_bytes().to_vec(), &session);
         }
-        after.knows_client
+        effects.knows_client
     }
 
     /// Wakes the listeners of the channel here when that session has ended.
@@ -337,7 +337,7 @@ impl Environment {
     /// Hears what other processes send to that session, for the listeners here.
     pub(super) fn hear(&'static self, session: &str) -> std::io::Result<Socket> {
         let hears = |channel: &[u8], payload: &[u8]| self.wake(channel, payload);
-        self.post.listen(session, hears)
+        self.sender.listen(session, hears)
     }
 
     fn wake(&self, channel: &[u8], payload: &[u8]) {

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) use self::call::Aftermath;
+pub(super) use self::call::Effects;
 use super::super::channels::ListenerId;
 use super::super::lua::Interpreter;
 use super::super::server::Server;

@@ -1,9 +1,9 @@
 //! Messages between the processes of a store.
 //!
-//! Each process that waits has a datagram socket beside its session's file, and a thread that reads it. Whoever publishes
-//! sends one datagram to each process that listens, when its change is committed. A socket holds few of them (ten, mostly): a
-//! letter that finds it full is sent again until there is room. It may still be lost, to a process that is stopped for long or was
-//! killed in between: whoever waits looks again by itself after a while.
+//! Each process that waits has a datagram socket beside its session's file, and a thread that reads it. Who publishes sends
+//! one datagram to each process that listens, when its change is committed. A socket holds few of them (ten, mostly): one
+//! that finds it full is sent again until there is room. It may still be lost, to a process that is stopped for long or
+//! was killed in between: its waiters look again by themselves after a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +19,7 @@ use super::session::socket_name;
 use crate::engine::{Failure, Listener, Signal, unpoisoned};
 
 /// Longer than a channel, which is a name with little around it, and a payload.
-const LETTER_MAX: usize = 4096;
+const DATAGRAM_MAX: usize = 4096;
 
 /// The longest path that an address of a socket holds.
 const PATH_MAX: usize = 100;
@@ -28,8 +28,8 @@ const PATH_MAX: usize = 100;
 const AGAIN_EVERY: Duration = Duration::from_millis(1);
 /// By then whoever waits has looked by itself.
 const AGAIN_MAX: u32 = 2_000;
-/// So many letters wait for one socket; one more is dropped.
-const LETTERS_MAX: usize = 10_000;
+/// So many datagrams wait for one socket; one more is dropped.
+const UNSENT_MAX: usize = 10_000;
 
 /// The socket at which a process is woken.
 pub(super) type Socket = Arc<UnixDatagram>;
@@ -39,15 +39,15 @@ pub(super) type Socket = Arc<UnixDatagram>;
 pub(super) struct Mail {
     /// To listeners of this process.
     pub(super) near: Vec<(Arc<dyn Listener>, Signal)>,
-    /// To other processes: the session, and the letter.
-    pub(super) far: Vec<(String, Letter)>,
+    /// To other processes: the session, and the datagram.
+    pub(super) far: Vec<(String, Datagram)>,
 }
 
 /// A message on its way to another process: the length of the channel's name, the name, the payload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Letter(Vec<u8>);
+pub(super) struct Datagram(Vec<u8>);
 
-impl Letter {
+impl Datagram {
     pub(super) fn of(message: &Message) -> Self {
         let (channel, payload) = (&message.channel, &message.payload);
         let length = u16::try_from(channel.len()).unwrap_or(u16::MAX);
@@ -55,15 +55,15 @@ impl Letter {
     }
 
     /// The channel and the payload.
-    fn read(letter: &[u8]) -> Option<(&[u8], &[u8])> {
-        let (length, rest) = letter.split_first_chunk()?;
+    fn read(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = datagram.split_first_chunk()?;
         rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
     }
 }
 
 /// The sockets of a store.
 #[derive(Debug)]
-pub(super) struct Post {
+pub(super) struct Sender {
     folder: PathBuf,
     /// Open while the process lives: a way to the folder that is short enough for the address of a socket.
     way: std::fs::File,
@@ -74,15 +74,15 @@ pub(super) struct Post {
     thread: OnceLock<()>,
 }
 
-/// The letters that wait for one socket. Two that are equal say the same.
+/// The datagrams that wait for one socket. Two that are equal say the same.
 #[derive(Debug, Default)]
 struct Unsent {
-    letters: BTreeSet<Letter>,
+    datagrams: BTreeSet<Datagram>,
     /// How often it was full in a row.
     tries: u32,
 }
 
-impl Post {
+impl Sender {
     pub(super) fn open(folder: PathBuf) -> Result<Self, Failure> {
         let told = |error: io::Error| super::directory::io_trouble("the store's sockets", &error);
         let sends = UnixDatagram::unbound().map_err(told)?;
@@ -100,12 +100,12 @@ impl Post {
     /// Sends everything; gives those who cannot hear any more.
     pub(super) fn deliver(&'static self, mail: Mail) -> Vec<String> {
         let mut deaf = Vec::new();
-        for (session, letter) in mail.far {
-            match self.send(&session, &letter) {
+        for (session, datagram) in mail.far {
+            match self.send(&session, &datagram) {
                 Ok(()) => {}
                 Err(error) if is_gone(&error) => deaf.push(session),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.send_later(session, letter);
+                    self.send_later(session, datagram);
                 }
                 // The safety poll makes it good.
                 Err(_) => {}
@@ -117,16 +117,16 @@ impl Post {
         deaf
     }
 
-    fn send(&self, session: &str, letter: &Letter) -> io::Result<()> {
-        let sent = self.sends.send_to(&letter.0, self.address(session));
+    fn send(&self, session: &str, datagram: &Datagram) -> io::Result<()> {
+        let sent = self.sends.send_to(&datagram.0, self.address(session));
         sent.map(drop)
     }
 
-    fn send_later(&'static self, session: String, letter: Letter) {
+    fn send_later(&'static self, session: String, datagram: Datagram) {
         let mut unsent = unpoisoned(&self.unsent);
         let waiting = unsent.entry(session).or_default();
-        if waiting.letters.len() < LETTERS_MAX {
-            waiting.letters.insert(letter);
+        if waiting.datagrams.len() < UNSENT_MAX {
+            waiting.datagrams.insert(datagram);
         }
         drop(unsent);
         self.comes.notify_one();
@@ -154,10 +154,10 @@ impl Post {
 
     /// Sends as much as there is room for; whether something is left to be sent.
     fn send_unsent(&self, session: &str, waiting: &mut Unsent) -> bool {
-        while let Some(letter) = waiting.letters.first() {
-            match self.send(session, letter) {
+        while let Some(datagram) = waiting.datagrams.first() {
+            match self.send(session, datagram) {
                 Ok(()) => {
-                    waiting.letters.pop_first();
+                    waiting.datagrams.pop_first();
                     waiting.tries = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -180,19 +180,19 @@ impl Post {
         let theirs = socket.clone();
         let thread = std::thread::Builder::new().name("ferrolock-wakes".to_owned());
         thread.spawn(move || {
-            let mut letter = [0; LETTER_MAX];
+            let mut datagram = [0; DATAGRAM_MAX];
             loop {
-                let got = match theirs.recv(&mut letter) {
+                let got = match theirs.recv(&mut datagram) {
                     // Nobody sends nothing: the socket was ended.
                     Ok(0) => return,
-                    Ok(length) => letter.get(..length),
+                    Ok(length) => datagram.get(..length),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) => {
                         tracing::warn!(%error, "no more messages from other processes: waiting falls back to polling");
                         return;
                     }
                 };
-                if let Some((channel, payload)) = got.and_then(Letter::read) {
+                if let Some((channel, payload)) = got.and_then(Datagram::read) {
                     hears(channel, payload);
                 }
             }
@@ -223,23 +223,23 @@ fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn letter(channel: &[u8], payload: &[u8]) -> Letter {
-        Letter::of(&Message {
+    fn datagram(channel: &[u8], payload: &[u8]) -> Datagram {
+        Datagram::of(&Message {
             channel: channel.to_vec(),
             payload: payload.to_vec(),
         })
     }
 
     #[test]
-    fn a_letter_is_read_as_it_was_written() {
-        let letter = letter(b"channel", b"payload");
+    fn a_datagram_is_read_as_it_was_written() {
+        let datagram = datagram(b"channel", b"payload");
 
         assert_eq!(
-            Letter::read(&letter.0),
+            Datagram::read(&datagram.0),
             Some((&b"channel"[..], &b"payload"[..]))
         );
-        assert_eq!(Letter::read(b"\0"), None);
-        assert_eq!(Letter::read(b"\0\x05abc"), None);
+        assert_eq!(Datagram::read(b"\0"), None);
+        assert_eq!(Datagram::read(b"\0\x05abc"), None);
     }
 
     #[test]
@@ -247,19 +247,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("x".repeat(200));
         std::fs::create_dir(&deep).unwrap();
-        let post: &Post = Box::leak(Box::new(Post::open(deep).unwrap()));
+        let sender: &Sender = Box::leak(Box::new(Sender::open(deep).unwrap()));
         let (heard, hears) = std::sync::mpsc::channel();
 
-        let _socket = post
+        let _socket = sender
             .listen("me", move |channel, payload| {
                 heard.send((channel.to_vec(), payload.to_vec())).unwrap();
             })
             .unwrap();
-        let deaf = post.deliver(Mail {
+        let deaf = sender.deliver(Mail {
             near: Vec::new(),
             far: vec![
-                ("me".to_owned(), letter(b"c", b"0")),
-                ("nobody".to_owned(), letter(b"c", b"0")),
+                ("me".to_owned(), datagram(b"c", b"0")),
+                ("nobody".to_owned(), datagram(b"c", b"0")),
             ],
         });
 
@@ -268,17 +268,17 @@ mod tests {
         assert_eq!(deaf, ["nobody"]);
     }
 
-    /// A socket holds ten letters on most machines. What came while it was full was lost, and whoever waited for it was served
-    /// by its safety poll, a second later: one hand-off of 65 between two processes with a hundred names.
+    /// A socket holds ten datagrams on most machines. What came while it was full was lost, and its waiter was served by the
+    /// safety poll, a second later: one hand-off of 65 between two processes with a hundred names.
     #[test]
-    fn a_letter_that_finds_the_socket_full_is_heard_when_there_is_room() {
-        const LETTERS: u8 = 100;
+    fn a_datagram_that_finds_the_socket_full_is_heard_when_there_is_room() {
+        const COUNT: u8 = 100;
         let folder = tempfile::tempdir().unwrap();
-        let post: &Post = Box::leak(Box::new(Post::open(folder.path().to_owned()).unwrap()));
+        let sender: &Sender = Box::leak(Box::new(Sender::open(folder.path().to_owned()).unwrap()));
         let (heard, hears) = std::sync::mpsc::channel();
         let (lets_go, busy) = std::sync::mpsc::channel::<()>();
         let busy = Mutex::new(busy);
-        let _socket = post
+        let _socket = sender
             .listen("me", move |channel, _| {
                 // Until the sender of this goes.
                 let _ = unpoisoned(&busy).recv();
@@ -286,16 +286,16 @@ mod tests {
             })
             .unwrap();
 
-        for number in 0..LETTERS {
-            let far = vec![("me".to_owned(), letter(&[number], b"0"))];
+        for number in 0..COUNT {
+            let far = vec![("me".to_owned(), datagram(&[number], b"0"))];
             let near = Vec::new();
-            assert_eq!(post.deliver(Mail { near, far }), [""; 0]);
+            assert_eq!(sender.deliver(Mail { near, far }), [""; 0]);
         }
         drop(lets_go);
 
-        let all: BTreeSet<_> = (0..LETTERS)
+        let all: BTreeSet<_> = (0..COUNT)
             .map(|_| hears.recv_timeout(testkit::LIMIT).unwrap())
             .collect();
-        assert_eq!(all.len(), usize::from(LETTERS));
+        assert_eq!(all.len(), usize::from(COUNT));
     }
 }

@@ -8,7 +8,7 @@ use super::super::dead::{self, Dead, Found};
 use super::super::expiry::{make_room, purge};
 use super::super::map::{Change, full};
 use super::super::session::far_listeners;
-use super::super::wakes::{Letter, Mail};
+use super::super::wakes::{Datagram, Mail};
 use super::super::{refused, rows};
 use super::Store;
 use crate::engine::Failure;
@@ -22,7 +22,7 @@ const RERUNS_MAX: usize = 8;
 
 /// What a call leaves to be done when the turn is over.
 #[derive(Default)]
-pub(in super::super) struct Aftermath {
+pub(in super::super) struct Effects {
     pub(in super::super) mail: Mail,
     /// Sessions of others that stand in the way of a listener here: the channel, and the session.
     pub(in super::super) in_the_way: Vec<(Arc<str>, Arc<str>)>,
@@ -60,10 +60,10 @@ impl Store {
         asked: Option<&Path>,
         client: Option<&str>,
         call: &Call,
-    ) -> (Result<Value, Failure>, Aftermath) {
+    ) -> (Result<Value, Failure>, Effects) {
         let micros = self.folder.header.micros();
         if !self.folder.is_in_place(asked, micros) {
-            return (self.call_in_vain(micros, call), Aftermath::default());
+            return (self.call_in_vain(micros, call), Effects::default());
         }
         self.call_at(micros, client, call)
     }
@@ -73,11 +73,11 @@ impl Store {
         micros: i64,
         client: Option<&str>,
         call: &Call,
-    ) -> (Result<Value, Failure>, Aftermath) {
+    ) -> (Result<Value, Failure>, Effects) {
         let done = self.call_through(micros, client, call);
         // Also of a run that ended early.
         self.server.take_outbox();
-        done.unwrap_or_else(|failure| (Err(failure), Aftermath::default()))
+        done.unwrap_or_else(|failure| (Err(failure), Effects::default()))
     }
 
     /// `Err`: nothing was written. What the script itself ended with is in the other place: a script that was refused half-way
@@ -87,14 +87,14 @@ impl Store {
         micros: i64,
         client: Option<&str>,
         call: &Call,
-    ) -> Result<(Result<Value, Failure>, Aftermath), Failure> {
+    ) -> Result<(Result<Value, Failure>, Effects), Failure> {
         // At worst there is none, and what needs some is refused.
         let _ = make_room(&mut self.map, micros / 1000);
         let mut change = self.map.begin()?;
-        let mut after = Aftermath::default();
+        let mut effects = Effects::default();
         if let (Some(client), Some(open)) = (client, &self.session) {
             change.put(&rows::client(client), open.session.name.as_bytes())?;
-            after.knows_client = true;
+            effects.knows_client = true;
         }
         let mut needed = Needed::of(call);
         let ran = self.run(&change, micros, &mut needed)?;
@@ -119,9 +119,9 @@ impl Store {
         for dead in &ran.found.dead {
             self.others.forget(&dead.session);
         }
-        self.address_mail(&needed, &ran, &mut after.mail);
-        self.note_found(ran.found, &mut after);
-        Ok((ran.reply, after))
+        self.address_mail(&needed, &ran, &mut effects.mail);
+        self.note_found(ran.found, &mut effects);
+        Ok((ran.reply, effects))
     }
 
     /// Frees what dead processes had, then runs the call. A run that asked for a key that was not loaded, or published on a
@@ -200,32 +200,32 @@ impl Store {
     /// Writes down who is to hear of what.
     fn address_mail(&self, needed: &Needed<'_>, ran: &Ran, mail: &mut Mail) {
         for message in &ran.of_dead {
-            // Listeners of this process hear of it by post too, and not from the thread that makes this call: it belongs to a caller
-            // who did not free anything, and may hold what a listener needs.
+            // Listeners of this process hear of it by a datagram too, and not from the thread that makes this call: it belongs
+            // to a caller who did not free anything, and may hold what a listener needs.
             let ours = self
                 .own_session()
                 .filter(|_| self.server.has_listeners(message));
-            let letter = ours.map(|own| (own.to_owned(), Letter::of(message)));
-            mail.far.extend(letter);
+            let datagram = ours.map(|own| (own.to_owned(), Datagram::of(message)));
+            mail.far.extend(datagram);
         }
         for message in &ran.own {
             mail.near.extend(self.server.mail_of(message));
         }
         for message in ran.of_dead.iter().chain(&ran.own) {
             let listening = needed.listeners(&message.channel);
-            let letters = listening.map(|(session, _)| (session.clone(), Letter::of(message)));
-            mail.far.extend(letters);
+            let datagrams = listening.map(|(session, _)| (session.clone(), Datagram::of(message)));
+            mail.far.extend(datagrams);
         }
     }
 
     /// A holder that lives is waited for, but only where a listener of this process would be woken by its end.
-    fn note_found(&self, found: Found, after: &mut Aftermath) {
+    fn note_found(&self, found: Found, effects: &mut Effects) {
         let channels = &self.server.channels;
         let waited_for =
             |(channel, _): &(Arc<str>, Arc<str>)| channels.count(channel.as_bytes()) > 0;
-        after.in_the_way = found.alive.into_iter().filter(waited_for).collect();
+        effects.in_the_way = found.alive.into_iter().filter(waited_for).collect();
         let freed = found.dead.into_iter();
-        after.freed = freed.map(|dead| (dead.lock, dead.entry)).collect();
+        effects.freed = freed.map(|dead| (dead.lock, dead.entry)).collect();
     }
 
     /// A call after the store was removed or replaced: there is nothing, and nothing can be written.

@@ -163,10 +163,10 @@ fn bytes(text: &str) -> Value {
     Value::Bytes(text.as_bytes().to_vec())
 }
 
-fn letter(socket: &UnixDatagram) -> String {
-    let mut letter = [0; 100];
-    let length = socket.recv(&mut letter).unwrap();
-    String::from_utf8(letter[2..length].to_vec()).unwrap()
+fn datagram(socket: &UnixDatagram) -> String {
+    let mut datagram = [0; 100];
+    let length = socket.recv(&mut datagram).unwrap();
+    String::from_utf8(datagram[2..length].to_vec()).unwrap()
 }
 
 /// Its message was dropped: a fair lock's head, told on a channel that only the queue names, was woken by its poll.
@@ -180,7 +180,7 @@ async fn a_message_on_a_channel_that_the_call_does_not_name_wakes_another_proces
     let heard = stage.eval(source, &["named"], &[]).await;
 
     assert_eq!(heard, Ok(Value::Int(1)));
-    assert_eq!(letter(&socket), "unnamedhello");
+    assert_eq!(datagram(&socket), "unnamedhello");
 }
 
 #[tokio::test]
@@ -280,7 +280,7 @@ async fn of_twenty_dead_holders_a_call_frees_sixteen_and_the_next_one_the_others
         matches!(&left, Value::List(left) if left.len() == 4),
         "{left:?}"
     );
-    assert_eq!(letter(&socket), format!("{channel}0"));
+    assert_eq!(datagram(&socket), format!("{channel}0"));
 
     assert_eq!(stage.acquire("x").await, Ok(Value::Nil));
 }
