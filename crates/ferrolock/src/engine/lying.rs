@@ -3,7 +3,7 @@
 //! It wraps any engine and does to its calls and messages what networks, proxies and servers do: on a test's order,
 //! or by a seed. Times are those of the wrapped engine's clock, so in paused time nothing takes time.
 
-mod plot;
+mod orders;
 #[cfg(feature = "embedded")]
 mod tests;
 
@@ -19,8 +19,8 @@ use super::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, Signal, Subscription, Tick, unpoisoned,
 };
 use crate::protocol::script::{Arg, Call, Value};
-use plot::Plot;
-pub(crate) use plot::{Match, Reach, Silence};
+use orders::Orders;
+pub(crate) use orders::{Match, Reach, Silence};
 
 /// What happens to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) struct Seen {
 
 /// The engine that lies.
 pub(crate) struct Lying {
-    stage: Arc<Stage>,
+    shared: Arc<Shared>,
 }
 
 impl Lying {
@@ -75,10 +75,10 @@ impl Lying {
         inner: Arc<dyn Engine>,
         forget: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let stage = Arc::new(Stage {
+        let shared = Arc::new(Shared {
             inner,
             forget: Box::new(forget),
-            plot: Mutex::default(),
+            orders: Mutex::default(),
             gate: watch::Sender::new(Gate::Open),
             count: watch::Sender::new(0),
             heals: watch::Sender::new(()),
@@ -86,7 +86,7 @@ impl Lying {
             removed: AtomicBool::new(false),
             on_close: Mutex::default(),
         });
-        Arc::new(Self { stage })
+        Arc::new(Self { shared })
     }
 
     /// Wraps a memory engine.
@@ -102,51 +102,51 @@ impl Lying {
 
     /// Lies about the next call that matches; orders for the same calls are used up in turn.
     pub(crate) fn next_of(&self, which: Match, lie: Lie) {
-        self.stage.plot().add_rule(which, lie, Some(1));
+        self.shared.orders().add_rule(which, lie, Some(1));
     }
 
     /// Lies about every call that matches, after the orders for single ones.
     pub(crate) fn always(&self, which: Match, lie: Lie) {
-        self.stage.plot().add_rule(which, lie, None);
+        self.shared.orders().add_rule(which, lie, None);
     }
 
     /// Lies about so many of a thousand calls, and drops as many messages, by a seed. Only such lies as a network or
     /// a busy server tells: no call runs twice and no data is lost. A client that is made after this draws from the
     /// same seed, so that everything happens again as it did.
     pub(crate) fn random(&self, seed: u64, per_mille: u32) {
-        self.stage.plot().set_random(seed, per_mille);
+        self.shared.orders().set_random(seed, per_mille);
     }
 
     /// Forgets all orders for calls and messages. Partitions stay.
     pub(crate) fn honest(&self) {
-        self.stage.plot().clear();
+        self.shared.orders().clear();
     }
 
     /// Lets all calls go on that hang now.
     pub(crate) fn release(&self) {
-        self.stage.gate.send_replace(Gate::Open);
+        self.shared.gate.send_replace(Gate::Open);
     }
 
     /// Ends all calls that hang now: those that have not run never will.
     pub(crate) fn lose_hanging(&self) {
-        self.stage.gate.send_replace(Gate::Lost);
+        self.shared.gate.send_replace(Gate::Lost);
     }
 
     /// How many calls hang now.
     pub(crate) fn hanging(&self) -> usize {
-        self.stage.plot().hanging
+        self.shared.orders().hanging
     }
 
     /// Cuts lanes off until [`Lying::heal`]; cutting all takes the subscriptions along.
     pub(crate) fn partition(&self, reach: Reach, silence: Silence) {
-        self.stage.plot().cut(reach, silence);
+        self.shared.orders().cut(reach, silence);
     }
 
     /// Ends all partitions: what hangs goes on, and subscriptions that were cut have a gap.
     pub(crate) fn heal(&self) {
-        let gapped = self.stage.plot().heal();
+        let gapped = self.shared.orders().heal();
         self.release();
-        self.stage.heals.send_replace(());
+        self.shared.heals.send_replace(());
         for listener in gapped.iter().filter_map(Weak::upgrade) {
             listener.listener.hear(Signal::Gap);
         }
@@ -154,37 +154,37 @@ impl Lying {
 
     /// Interrupts all subscriptions until [`Lying::heal`].
     pub(crate) fn cut_subscriptions(&self) {
-        self.stage.plot().cut_subscriptions();
+        self.shared.orders().cut_subscriptions();
     }
 
     /// Loses the next messages, so many, without a gap.
     pub(crate) fn drop_messages(&self, count: u32) {
-        self.stage.plot().drop_messages(count);
+        self.shared.orders().drop_messages(count);
     }
 
     /// Refuses the next subscription with that code.
     pub(crate) fn refuse_listen(&self, code: &'static str) {
-        self.stage.plot().refuse_listen(code);
+        self.shared.orders().refuse_listen(code);
     }
 
     /// The server loses all data.
     pub(crate) fn forget(&self) {
-        (self.stage.forget)();
+        (self.shared.forget)();
     }
 
     /// Says once that what it kept was removed, to the first who asks.
     pub(crate) fn removed_once(&self) {
-        self.stage.removed.store(true, Ordering::Relaxed);
+        self.shared.removed.store(true, Ordering::Relaxed);
     }
 
     /// Does that when it is closed.
     pub(crate) fn on_close(&self, what: impl Fn() + Send + Sync + 'static) {
-        *unpoisoned(&self.stage.on_close) = Some(Box::new(what));
+        *unpoisoned(&self.shared.on_close) = Some(Box::new(what));
     }
 
     /// Every call that was handed over, in order.
     pub(crate) fn log(&self) -> Vec<Seen> {
-        self.stage.plot().log.clone()
+        self.shared.orders().log.clone()
     }
 
     /// The calls of one script.
@@ -196,7 +196,7 @@ impl Lying {
 
     /// Waits until so many calls of a script were handed over.
     pub(crate) async fn seen(&self, script: &str, times: usize) {
-        let mut count = self.stage.count.subscribe();
+        let mut count = self.shared.count.subscribe();
         let enough = |_: &usize| self.log_of(script).len() >= times;
         // The sender lives as long as this engine.
         let _ = count.wait_for(enough).await;
@@ -205,34 +205,34 @@ impl Lying {
 
 impl Engine for Lying {
     fn call(&self, lane: Lane, call: Call) -> Calling {
-        let stage = self.stage.clone();
+        let shared = self.shared.clone();
         Calling::new(async move {
-            let lie = stage.see(lane, &call);
-            stage.perform(lie, lane, call).await
+            let lie = shared.see(lane, &call);
+            shared.perform(lie, lane, call).await
         })
     }
 
     fn ready(&self, lane: Lane) -> Boxed<()> {
-        let stage = self.stage.clone();
+        let shared = self.shared.clone();
         Box::pin(async move {
-            stage.connected(Some(lane)).await;
-            stage.inner.ready(lane).await;
+            shared.connected(Some(lane)).await;
+            shared.inner.ready(lane).await;
         })
     }
 
     fn reconnected(&self, _lane: Lane) -> Boxed<()> {
-        let stage = self.stage.clone();
+        let shared = self.shared.clone();
         Box::pin(async move {
-            // The sender lives in `stage`.
-            let _ = stage.heals.subscribe().changed().await;
+            // The sending half lives in `shared`.
+            let _ = shared.heals.subscribe().changed().await;
         })
     }
 
     fn trouble(&self) -> Option<Failure> {
-        if self.stage.plot().is_anything_cut() {
+        if self.shared.orders().is_anything_cut() {
             return Some(not_sent());
         }
-        self.stage.inner.trouble()
+        self.shared.inner.trouble()
     }
 
     fn listen(
@@ -240,46 +240,46 @@ impl Engine for Lying {
         channel: Arc<str>,
         listener: Arc<dyn Listener>,
     ) -> Boxed<Result<Subscription, Failure>> {
-        let stage = self.stage.clone();
+        let shared = self.shared.clone();
         Box::pin(async move {
-            stage.connected(None).await;
-            if let Some(code) = stage.plot().take_listen_refusal() {
+            shared.connected(None).await;
+            if let Some(code) = shared.orders().take_listen_refusal() {
                 return Err(refused(code));
             }
             let listener = Arc::new(Muffled {
-                stage: Arc::downgrade(&stage),
+                shared: Arc::downgrade(&shared),
                 listener,
             });
-            stage.plot().listeners.push(Arc::downgrade(&listener));
-            stage.inner.listen(channel, listener).await
+            shared.orders().listeners.push(Arc::downgrade(&listener));
+            shared.inner.listen(channel, listener).await
         })
     }
 
     fn clock(&self) -> Clock {
-        self.stage.inner.clock()
+        self.shared.inner.clock()
     }
 
     fn is_removed(&self) -> bool {
-        self.stage.removed.swap(false, Ordering::Relaxed)
+        self.shared.removed.swap(false, Ordering::Relaxed)
     }
 
     fn seed(&self) -> Option<u64> {
-        self.stage.plot().seed()
+        self.shared.orders().seed()
     }
 
     fn address(&self) -> &str {
-        self.stage.inner.address()
+        self.shared.inner.address()
     }
 
     fn round_trip(&self) -> Duration {
-        self.stage.inner.round_trip()
+        self.shared.inner.round_trip()
     }
 
     fn close(&self) {
-        self.stage.inner.close();
-        self.stage.closed.store(true, Ordering::Release);
+        self.shared.inner.close();
+        self.shared.closed.store(true, Ordering::Release);
         self.lose_hanging();
-        if let Some(what) = &*unpoisoned(&self.stage.on_close) {
+        if let Some(what) = &*unpoisoned(&self.shared.on_close) {
             what();
         }
     }
@@ -287,15 +287,15 @@ impl Engine for Lying {
 
 impl fmt::Debug for Lying {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lying").field(&self.stage.inner).finish()
+        f.debug_tuple("Lying").field(&self.shared.inner).finish()
     }
 }
 
 /// What the calls share.
-struct Stage {
+struct Shared {
     inner: Arc<dyn Engine>,
     forget: Box<dyn Fn() + Send + Sync>,
-    plot: Mutex<Plot>,
+    orders: Mutex<Orders>,
     gate: watch::Sender<Gate>,
     /// How many calls were seen.
     count: watch::Sender<usize>,
@@ -313,25 +313,25 @@ enum Gate {
     Lost,
 }
 
-impl Stage {
-    fn plot(&self) -> MutexGuard<'_, Plot> {
-        unpoisoned(&self.plot)
+impl Shared {
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        unpoisoned(&self.orders)
     }
 
     /// Writes a call down and decides what happens to it.
     fn see(&self, lane: Lane, call: &Call) -> Option<Lie> {
         let at = self.inner.clock().now();
-        let mut plot = self.plot();
-        let lie = plot.decide(lane, call);
-        plot.log.push(Seen {
+        let mut orders = self.orders();
+        let lie = orders.decide(lane, call);
+        orders.log.push(Seen {
             at,
             lane,
             script: call.script.name,
             args: call.args.to_vec(),
             lie: lie.clone(),
         });
-        let count = plot.log.len();
-        drop(plot);
+        let count = orders.log.len();
+        drop(orders);
         self.count.send_replace(count);
         lie
     }
@@ -403,17 +403,17 @@ impl Stage {
 
     /// Hangs from now on.
     fn hang(self: &Arc<Self>) -> Hanging {
-        self.plot().hanging += 1;
+        self.orders().hanging += 1;
         Hanging {
             gate: self.gate.subscribe(),
-            stage: self.clone(),
+            shared: self.clone(),
         }
     }
 
     /// Waits until there is a connection: of a lane, or for subscriptions.
     async fn connected(&self, lane: Option<Lane>) {
         let mut gate = self.gate.subscribe();
-        while self.plot().is_disconnected(lane) && !self.closed.load(Ordering::Acquire) {
+        while self.orders().is_disconnected(lane) && !self.closed.load(Ordering::Acquire) {
             // The sender lives in `self`.
             let _ = gate.changed().await;
         }
@@ -423,7 +423,7 @@ impl Stage {
 /// A call that hangs.
 struct Hanging {
     gate: watch::Receiver<Gate>,
-    stage: Arc<Stage>,
+    shared: Arc<Shared>,
 }
 
 impl Hanging {
@@ -438,20 +438,20 @@ impl Hanging {
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        self.stage.plot().hanging -= 1;
+        self.shared.orders().hanging -= 1;
     }
 }
 
-/// A listener that misses what the plot says.
+/// A listener that misses what the orders say.
 struct Muffled {
-    stage: Weak<Stage>,
+    shared: Weak<Shared>,
     listener: Arc<dyn Listener>,
 }
 
 impl Listener for Muffled {
     fn hear(&self, signal: Signal) {
-        let passes = match self.stage.upgrade() {
-            Some(stage) => stage.plot().lets_message_pass(),
+        let passes = match self.shared.upgrade() {
+            Some(shared) => shared.orders().lets_message_pass(),
             None => true,
         };
         if passes {

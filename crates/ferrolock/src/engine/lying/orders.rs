@@ -74,7 +74,7 @@ pub(crate) enum Silence {
 
 /// Orders and log.
 #[derive(Default)]
-pub(super) struct Plot {
+pub(super) struct Orders {
     rules: Vec<Rule>,
     random: Option<Random>,
     cuts: Vec<(Reach, Silence)>,
@@ -99,7 +99,7 @@ struct Random {
     per_mille: u32,
 }
 
-impl Plot {
+impl Orders {
     pub(super) fn add_rule(&mut self, which: Match, lie: Lie, left: Option<u32>) {
         self.rules.push(Rule { which, lie, left });
     }
