@@ -36,7 +36,7 @@ const JUDGES: [Judge; 2] = [
         skip: &[
             "a_gap_of_ten_thousand_names",
             "engine::embedded::file",
-            "engine::embedded::keyspace",
+            "engine::embedded::emulator::keyspace",
             "engine::embedded::tests::differential",
             "engine::embedded::tests::sandbox",
         ],

@@ -2,29 +2,20 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | [`config`], [`url`], `tls` | where the server is and how to enter |
-//! | [`stream`], [`pulse`] | bytes, and when the last one came |
-//! | [`live`], [`wire`], [`scripts`] | one connection: handshake, calls, replies; what it makes known to its server |
-//! | [`link`], [`trouble`], [`report`] | a connection that is kept: opened, watched, replaced; what is in the way, and in the log |
-//! | [`bus`], [`table`] | subscriptions over one more such connection |
+//! | `address/`: `config`, `url` | where the server is and how to enter |
+//! | `connection/`: `stream`, `tls`, `pulse` | bytes, and when the last one came |
+//! | `connection/`: `live`, `scripts`; [`wire`] | one connection: handshake, calls, replies; what it makes known to its server |
+//! | `connection/`: `link`, `report`; [`trouble`] | a connection that is kept: opened, watched, replaced; what is in the way, and in the log |
+//! | `subscriptions/`: `bus`, `table` | subscriptions over one more such connection |
 //!
 //! The client crate is used at its lowest layer only: what lies above it sends commands again by itself.
 
-mod bus;
-mod config;
-mod link;
-mod live;
-mod pulse;
-mod report;
-mod scripts;
-mod stream;
-mod table;
+mod address;
+mod connection;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tls")]
-mod tls;
 mod trouble;
-mod url;
 mod wire;
 
 use std::fmt;
@@ -33,17 +24,17 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use self::bus::Bus;
-pub(crate) use self::config::Config;
-use self::link::{Home, Link, State, Watching};
-use self::scripts::Scripts;
+pub(crate) use self::address::config::Config;
+use self::connection::link::{Home, Link, State, Watching};
+use self::connection::scripts::Scripts;
 #[cfg(feature = "tls")]
 #[allow(
     unreachable_pub,
     unused_imports,
     reason = "re-exported at the root of the crate"
 )]
-pub use self::tls::Tls;
+pub use self::connection::tls::Tls;
+use self::subscriptions::bus::Bus;
 use self::trouble::{Class, Trouble};
 use super::calling::Boxes;
 use super::{Boxed, Calling, Clock, Engine, Failure, Lane, Listener, ShortestLease, Subscription};

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::channels::ListenerId;
-use super::lua::Interpreter;
-use super::server::Server;
+use super::emulator::channels::ListenerId;
+use super::emulator::lua::Interpreter;
+use super::emulator::server::Server;
 use crate::engine::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, SHUT_DOWN, Subscription, Tick,
     unpoisoned,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::redis::{ErrorKind, RedisError};
 
-use super::config::Config;
+use super::address::config::Config;
 use super::wire;
 use crate::engine::Failure;
 

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::keyspace::Data;
-use super::super::server::Server;
+use super::super::emulator::keyspace::Data;
+use super::super::emulator::server::Server;
 use super::map::Change;
 use super::rows;
 use super::session::{Life, Others};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::super::lua::Interpreter;
+use super::super::emulator::lua::Interpreter;
 use super::address::Place;
 use super::directory::inode_of;
 use super::folder::{self, Entry, Folder, Found, Rest};

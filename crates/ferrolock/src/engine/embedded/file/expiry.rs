@@ -1,6 +1,6 @@
 //! Removes what is past its deadline: whoever asks for it finds it gone anyway.
 
-use super::super::keyspace::Millis;
+use super::super::emulator::keyspace::Millis;
 use super::map::{Change, Map};
 use super::rows;
 use crate::engine::Failure;

@@ -1,6 +1,6 @@
 //! A store that one test has for itself, at whatever time the test says.
 
-use super::super::lua::Interpreter;
+use super::super::emulator::lua::Interpreter;
 use super::Place;
 use super::folder::{Entry, Folder};
 use super::map::Map;

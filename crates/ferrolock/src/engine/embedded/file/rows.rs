@@ -13,7 +13,7 @@
 //! | `g` | when a session was found dead, and the session | nothing |
 //! | `y` | the field of a hold that stays when its process ends | nothing |
 
-use super::super::keyspace::{Data, End, Hash, Keyspace, List, Millis, SortedSet};
+use super::super::emulator::keyspace::{Data, End, Hash, Keyspace, List, Millis, SortedSet};
 
 /// A row's name, made anew for each look-up.
 pub(super) type Name = Vec<u8>;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::super::keyspace::Millis;
+use super::super::emulator::keyspace::Millis;
 use super::directory::{inode_of, io_trouble};
 use super::map::Change;
 use super::parts::{is_name, new_file, new_name};

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) use self::call::Effects;
-use super::super::channels::ListenerId;
-use super::super::lua::Interpreter;
-use super::super::server::Server;
+use super::super::emulator::channels::ListenerId;
+use super::super::emulator::lua::Interpreter;
+use super::super::emulator::server::Server;
 use super::folder::Folder;
 use super::leaving::Loser;
 use super::map::Map;

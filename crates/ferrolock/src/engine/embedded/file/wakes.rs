@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::super::server::Message;
+use super::super::emulator::server::Message;
 use super::session::socket_name;
 use crate::engine::{Failure, Listener, Signal, unpoisoned};
 

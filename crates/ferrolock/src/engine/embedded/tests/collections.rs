@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::commands::Reply;
+use super::super::emulator::commands::Reply;
 use super::commands::{Bench, NO_INTEGER, WRONG_TYPE};
 
 fn empty() -> Reply {

@@ -1,7 +1,7 @@
 //! Each command against what Redis documents.
 
-use super::super::commands::{Args, Reply, execute};
-use super::super::server::Server;
+use super::super::emulator::commands::{Args, Reply, execute};
+use super::super::emulator::server::Server;
 
 pub(super) const WRONG_TYPE: &str =
     "WRONGTYPE Operation against a key holding the wrong kind of value";

@@ -17,7 +17,7 @@ use std::time::Duration;
 use self::calls::{Call, Source, Way};
 use self::peers::{Key, Ours, Theirs};
 use self::seen::Seen;
-use super::super::commands;
+use super::super::emulator::commands;
 use crate::protocol::lock::SCRIPTS;
 use testkit::{Kind, Server};
 

@@ -77,7 +77,7 @@ fn loaded(row: &[u8]) -> Result<(String, Vec<u8>), Garbled> {
     let mut keys = Keyspace::default();
     load(&mut keys, b"key", row)?;
     let deadline = match keys.life(b"key", Millis::MIN) {
-        super::super::super::keyspace::Life::Until(deadline) => Some(deadline),
+        super::super::super::emulator::keyspace::Life::Until(deadline) => Some(deadline),
         _ => None,
     };
     let data = keys.get(b"key", Millis::MIN).ok_or(Garbled)?;

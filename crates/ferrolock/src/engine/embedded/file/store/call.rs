@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::super::server::{Message, Server};
+use super::super::super::emulator::server::{Message, Server};
 use super::super::dead::{self, Dead, Found};
 use super::super::expiry::{make_room, purge};
 use super::super::map::{Change, full};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::super::super::emulator::lua::Interpreter;
+use super::super::super::emulator::server::Server as InMemory;
 use super::super::super::file::lone::Lone;
-use super::super::super::lua::Interpreter;
-use super::super::super::server::Server as InMemory;
 use super::calls::{Call, KEYS, Way};
 use super::seen::Seen;
 use crate::protocol::lock::SCRIPTS;

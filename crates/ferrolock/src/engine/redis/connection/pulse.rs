@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::trouble::Trouble;
+use super::super::trouble::Trouble;
 use crate::engine::{Clock, Tick};
 
 /// The signs of life of one connection.
@@ -12,7 +12,7 @@ use crate::engine::{Clock, Tick};
 /// It is watched while a reply is owed: to a caller who waits, or to one who gave up. (Callers give up after the same
 /// limit that makes a connection suspect: if only those who still wait counted, nobody would ever suspect it.)
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(in super::super) struct Pulse {
     /// When the last byte came.
     heard: AtomicU64,
     /// When the oldest of the replies now owed began to be owed, at the latest.
@@ -30,7 +30,7 @@ pub(super) struct Pulse {
 
 /// Somebody waits for a reply.
 #[derive(Debug)]
-pub(super) struct Waiting<'a> {
+pub(in super::super) struct Waiting<'a> {
     pulse: &'a Pulse,
     answered: bool,
     /// When it began, if the clock was read.
@@ -38,7 +38,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Pulse {
-    pub(super) fn new() -> Pulse {
+    pub(in super::super) fn new() -> Pulse {
         let now = Clock::Boot.now().as_nanos();
         Pulse {
             heard: AtomicU64::new(now),
@@ -52,22 +52,22 @@ impl Pulse {
     }
 
     /// A byte came.
-    pub(super) fn beat(&self) {
+    pub(in super::super) fn beat(&self) {
         self.heard
             .store(Clock::Boot.now().as_nanos(), Ordering::Relaxed);
     }
 
     /// The stream failed.
-    pub(super) fn fail(&self, trouble: Trouble) {
+    pub(in super::super) fn fail(&self, trouble: Trouble) {
         let _ = self.fault.set(trouble);
     }
 
-    pub(super) fn fault(&self) -> Option<&Trouble> {
+    pub(in super::super) fn fault(&self) -> Option<&Trouble> {
         self.fault.get()
     }
 
     /// A reply is owed from `now` on. The clock is read for the first of many, and now and then.
-    pub(super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
+    pub(in super::super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
         const TIMED_EVERY: usize = 64;
         let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
         let timed = alone
@@ -87,7 +87,7 @@ impl Pulse {
     }
 
     /// For how long nothing came although something was owed.
-    pub(super) fn silence(&self, now: Tick) -> Duration {
+    pub(in super::super) fn silence(&self, now: Tick) -> Duration {
         if self.waiting.load(Ordering::Relaxed) == 0 && !self.is_owed_by_leavers() {
             return Duration::ZERO;
         }
@@ -96,16 +96,16 @@ impl Pulse {
     }
 
     /// For how long nothing came.
-    pub(super) fn quiet(&self, now: Tick) -> Duration {
+    pub(in super::super) fn quiet(&self, now: Tick) -> Duration {
         now.since(Tick::from_nanos(self.heard.load(Ordering::Relaxed)))
     }
 
     /// How many callers gave up so far; to be excused by a reply to what is sent after this.
-    pub(super) fn leavers(&self) -> u64 {
+    pub(in super::super) fn leavers(&self) -> u64 {
         self.gave_up.load(Ordering::Relaxed)
     }
 
-    pub(super) fn excuse(&self, leavers: u64) {
+    pub(in super::super) fn excuse(&self, leavers: u64) {
         self.excused.store(leavers, Ordering::Relaxed);
     }
 
@@ -116,7 +116,7 @@ impl Pulse {
 
 impl Waiting<'_> {
     /// The reply came. Since when it was owed, if the clock was read then.
-    pub(super) fn answered(mut self) -> Option<Tick> {
+    pub(in super::super) fn answered(mut self) -> Option<Tick> {
         self.answered = true;
         self.since
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "tls")]
-use super::tls::Tls;
+use super::super::connection::tls::Tls;
 use super::url;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -15,28 +15,28 @@ const TELLING_PART: usize = 4;
 /// Below this a limit would only be a busy loop.
 const LIMIT_MIN: Duration = Duration::from_millis(1);
 
-pub(super) const NO_TLS: &str =
+pub(in super::super) const NO_TLS: &str =
     "a rediss:// address needs the feature `tls` of ferrolock, which this build does not have";
 
 /// All that is needed to open a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(super) place: Place,
-    pub(super) username: Option<String>,
-    pub(super) password: Option<Secret>,
-    pub(super) db: i64,
-    pub(super) name: Option<String>,
-    pub(super) connect_limit: Duration,
-    pub(super) command_limit: Duration,
+    pub(in super::super) place: Place,
+    pub(in super::super) username: Option<String>,
+    pub(in super::super) password: Option<Secret>,
+    pub(in super::super) db: i64,
+    pub(in super::super) name: Option<String>,
+    pub(in super::super) connect_limit: Duration,
+    pub(in super::super) command_limit: Duration,
     #[cfg(feature = "tls")]
-    pub(super) tls: Tls,
+    pub(in super::super) tls: Tls,
     /// Without credentials.
     address: String,
 }
 
 /// The far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in super::super) enum Place {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16 },
     Unix(PathBuf),
@@ -44,7 +44,7 @@ pub(super) enum Place {
 
 /// A password, which no text ever shows.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret(String);
+pub(in super::super) struct Secret(String);
 
 impl Config {
     /// Reads a URL: `redis://`, `rediss://`, `unix:` or `redis+unix:`. The error is one line and shows no part of
@@ -170,13 +170,13 @@ impl Config {
         &self.address
     }
 
-    pub(super) fn password(&self) -> Option<&str> {
+    pub(in super::super) fn password(&self) -> Option<&str> {
         self.password.as_ref().map(|secret| secret.0.as_str())
     }
 
     /// Whether a part of the password stands in a server's text: old servers and proxies repeat what they did not
     /// understand, and cut it somewhere. Such a text is not shown at all, for a gap in it would show the password too.
-    pub(super) fn is_told_in(&self, text: &str) -> bool {
+    pub(in super::super) fn is_told_in(&self, text: &str) -> bool {
         let password = self.password().unwrap_or_default().as_bytes();
         let part = password.len().clamp(1, TELLING_PART);
         let mut parts = password.windows(part);

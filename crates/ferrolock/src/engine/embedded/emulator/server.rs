@@ -8,9 +8,9 @@ use crate::engine::{Listener, Signal};
 
 /// The state of one server.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) keys: Keyspace,
-    pub(super) channels: Channels,
+pub(in super::super) struct Server {
+    pub(in super::super) keys: Keyspace,
+    pub(in super::super) channels: Channels,
     /// Unix time in microseconds: it stands still while a script runs.
     micros: i64,
     far: Far,
@@ -35,9 +35,9 @@ enum Far {
 
 /// What was published, and where.
 #[derive(Debug)]
-pub(super) struct Message {
-    pub(super) channel: Vec<u8>,
-    pub(super) payload: Vec<u8>,
+pub(in super::super) struct Message {
+    pub(in super::super) channel: Vec<u8>,
+    pub(in super::super) payload: Vec<u8>,
 }
 
 impl Default for Server {
@@ -49,7 +49,7 @@ impl Default for Server {
 
 impl Server {
     /// A server whose random numbers begin there.
-    pub(super) fn seeded(seed: u64) -> Self {
+    pub(in super::super) fn seeded(seed: u64) -> Self {
         Self {
             keys: Keyspace::default(),
             channels: Channels::default(),
@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// Sets the time that the next script sees and removes what is due by it.
-    pub(super) fn begin(&mut self, micros: i64) {
+    pub(in super::super) fn begin(&mut self, micros: i64) {
         debug_assert!(self.outbox.is_empty());
         // Two threads may read the clock in one order and get here in the other.
         self.micros = self.micros.max(micros);
@@ -69,29 +69,29 @@ impl Server {
         self.keys.purge(now);
     }
 
-    pub(super) fn now(&self) -> Millis {
+    pub(in super::super) fn now(&self) -> Millis {
         self.micros / 1000
     }
 
-    pub(super) fn micros(&self) -> i64 {
+    pub(in super::super) fn micros(&self) -> i64 {
         self.micros
     }
 
     /// A source of random numbers, another one each time.
-    pub(super) fn random(&mut self) -> fastrand::Rng {
+    pub(in super::super) fn random(&mut self) -> fastrand::Rng {
         self.random.fork()
     }
 
     /// So many listen to each of these channels elsewhere.
     #[cfg(target_os = "linux")]
-    pub(super) fn set_far(&mut self, counts: Vec<(Vec<u8>, usize)>) {
+    pub(in super::super) fn set_far(&mut self, counts: Vec<(Vec<u8>, usize)>) {
         let missing = Vec::new();
         self.far = Far::Counted { counts, missing };
     }
 
     /// The channels that were published on without being counted: what the script was told of them may be wrong.
     #[cfg(target_os = "linux")]
-    pub(super) fn missing_channels(&self) -> &[Vec<u8>] {
+    pub(in super::super) fn missing_channels(&self) -> &[Vec<u8>] {
         match &self.far {
             Far::Nowhere => &[],
             Far::Counted { missing, .. } => missing,
@@ -99,7 +99,7 @@ impl Server {
     }
 
     /// Takes a message for after the script; how many will hear it.
-    pub(super) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
+    pub(in super::super) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
         self.outbox.push(Message {
             channel: channel.to_vec(),
             payload: payload.to_vec(),
@@ -108,12 +108,12 @@ impl Server {
     }
 
     /// What was published since [`Server::begin`].
-    pub(super) fn take_outbox(&mut self) -> Vec<Message> {
+    pub(in super::super) fn take_outbox(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.outbox)
     }
 
     /// What was published, for each listener that is to hear it.
-    pub(super) fn take_mail(&mut self) -> Vec<(Arc<dyn Listener>, Signal)> {
+    pub(in super::super) fn take_mail(&mut self) -> Vec<(Arc<dyn Listener>, Signal)> {
         let outbox = self.take_outbox();
         outbox
             .iter()
@@ -123,12 +123,12 @@ impl Server {
 
     /// Whether a message has listeners here.
     #[cfg(target_os = "linux")]
-    pub(super) fn has_listeners(&self, message: &Message) -> bool {
+    pub(in super::super) fn has_listeners(&self, message: &Message) -> bool {
         self.channels.count(&message.channel) > 0
     }
 
     /// A message, for each listener here that is to hear it.
-    pub(super) fn mail_of(
+    pub(in super::super) fn mail_of(
         &self,
         message: &Message,
     ) -> impl Iterator<Item = (Arc<dyn Listener>, Signal)> {

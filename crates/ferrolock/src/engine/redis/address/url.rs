@@ -8,15 +8,15 @@ use crate::engine::no_address;
 const PORT: u16 = 6379;
 
 /// What a URL says.
-pub(super) struct Parts {
-    pub(super) place: Place,
-    pub(super) username: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) db: i64,
+pub(in super::super) struct Parts {
+    pub(in super::super) place: Place,
+    pub(in super::super) username: Option<String>,
+    pub(in super::super) password: Option<String>,
+    pub(in super::super) db: i64,
 }
 
 /// No error repeats a part of the URL: a password that is not encoded can stand anywhere in it.
-pub(super) fn parse(url: &str) -> Result<Parts, String> {
+pub(in super::super) fn parse(url: &str) -> Result<Parts, String> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(no_address());
     };

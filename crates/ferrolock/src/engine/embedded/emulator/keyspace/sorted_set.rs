@@ -11,7 +11,7 @@ use super::{Collection, Data};
 ///
 /// `order` and `scores` hold the same members. No score is NaN.
 #[derive(Debug, Default)]
-pub(in super::super) struct SortedSet {
+pub(in super::super::super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
     /// Sorted: a rank is an index, and the ends, where queues change, cost least.
     order: VecDeque<Place>,
@@ -47,23 +47,23 @@ impl Eq for Place {}
 
 /// An end of a range of scores.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Bound {
-    pub(in super::super) score: f64,
+pub(in super::super::super) struct Bound {
+    pub(in super::super::super) score: f64,
     /// Members of that very score are not in the range.
-    pub(in super::super) is_open: bool,
+    pub(in super::super::super) is_open: bool,
 }
 
 impl SortedSet {
-    pub(in super::super) fn len(&self) -> usize {
+    pub(in super::super::super) fn len(&self) -> usize {
         self.scores.len()
     }
 
-    pub(in super::super) fn score(&self, member: &[u8]) -> Option<f64> {
+    pub(in super::super::super) fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).copied()
     }
 
     /// How many members come before this one.
-    pub(in super::super) fn rank(&self, member: &[u8]) -> Option<usize> {
+    pub(in super::super::super) fn rank(&self, member: &[u8]) -> Option<usize> {
         let (member, &score) = self.scores.get_key_value(member)?;
         let place = Place {
             score,
@@ -73,7 +73,7 @@ impl SortedSet {
     }
 
     /// Adds a member, or gives one a new score.
-    pub(in super::super) fn set(&mut self, member: &[u8], score: f64) {
+    pub(in super::super::super) fn set(&mut self, member: &[u8], score: f64) {
         debug_assert!(!score.is_nan());
         // The servers' small sets have no negative zero.
         let score = score + 0.0;
@@ -86,7 +86,7 @@ impl SortedSet {
     }
 
     /// Removes a member; whether it was there.
-    pub(in super::super) fn remove(&mut self, member: &[u8]) -> bool {
+    pub(in super::super::super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
         };
@@ -98,7 +98,7 @@ impl SortedSet {
     }
 
     /// The ranks of the members whose scores lie between two bounds.
-    pub(in super::super) fn ranks_between(&self, min: Bound, max: Bound) -> Range<usize> {
+    pub(in super::super::super) fn ranks_between(&self, min: Bound, max: Bound) -> Range<usize> {
         let start = self.order.partition_point(|place| {
             place.score < min.score || (min.is_open && place.score == min.score)
         });
@@ -109,7 +109,10 @@ impl SortedSet {
     }
 
     /// Members with their scores from a rank on, the lowest first.
-    pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], f64)> {
+    pub(in super::super::super) fn iter_from(
+        &self,
+        rank: usize,
+    ) -> impl Iterator<Item = (&[u8], f64)> {
         self.order
             .iter()
             .skip(rank)
@@ -117,7 +120,10 @@ impl SortedSet {
     }
 
     /// Removes the members of these ranks and gives them back.
-    pub(in super::super) fn remove_ranks(&mut self, ranks: &Range<usize>) -> Vec<(Arc<[u8]>, f64)> {
+    pub(in super::super::super) fn remove_ranks(
+        &mut self,
+        ranks: &Range<usize>,
+    ) -> Vec<(Arc<[u8]>, f64)> {
         let end = ranks.end.min(self.order.len());
         let out = self.order.drain(ranks.start.min(end)..end);
         let out: Vec<_> = out.map(|place| (place.member, place.score)).collect();

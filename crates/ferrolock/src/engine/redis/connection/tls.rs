@@ -101,7 +101,7 @@ impl Tls {
     }
 
     /// Reads the files and makes what a connection needs. Blocks on the disk.
-    pub(super) fn build(&self) -> Result<ClientConfig, String> {
+    pub(in super::super) fn build(&self) -> Result<ClientConfig, String> {
         // Named here, so that no process-wide provider has to be installed.
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

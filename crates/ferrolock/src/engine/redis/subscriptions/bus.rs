@@ -11,9 +11,9 @@ use std::time::Duration;
 use ::redis::{PushInfo, PushKind, Value as Raw};
 use tokio::sync::Notify;
 
-use super::config::Config;
-use super::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
-use super::live::{Live, OnPush};
+use super::super::address::config::Config;
+use super::super::connection::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
+use super::super::connection::live::{Live, OnPush};
 use super::table::Table;
 use crate::engine::{Failure, Listener, Signal, Subscription, unpoisoned};
 
@@ -23,7 +23,7 @@ const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The subscriptions of a client.
-pub(super) struct Bus {
+pub(in super::super) struct Bus {
     link: Arc<Link>,
     home: Home,
     desk: Arc<Desk>,
@@ -47,7 +47,7 @@ struct Place {
 }
 
 impl Bus {
-    pub(super) fn new(config: Arc<Config>, home: Home) -> Arc<Bus> {
+    pub(in super::super) fn new(config: Arc<Config>, home: Home) -> Arc<Bus> {
         let desk = Arc::new(Desk {
             table: Mutex::default(),
             work: Notify::new(),
@@ -72,7 +72,7 @@ impl Bus {
     }
 
     /// Listens on a channel; resolves with the server's confirmation.
-    pub(super) async fn listen(
+    pub(in super::super) async fn listen(
         &self,
         channel: Arc<str>,
         listener: Arc<dyn Listener>,
@@ -107,11 +107,11 @@ impl Bus {
         Ok(())
     }
 
-    pub(super) fn trouble(&self) -> Option<Failure> {
+    pub(in super::super) fn trouble(&self) -> Option<Failure> {
         self.link.trouble()
     }
 
-    pub(super) fn close(&self) {
+    pub(in super::super) fn close(&self) {
         let news = self.desk.lock().end(CLOSED);
         self.link.close();
         news.tell();

@@ -11,11 +11,12 @@ use ::redis::{
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::config::Config;
+use super::super::address::config::Config;
+use super::super::trouble::{Class, Trouble};
+use super::super::wire;
 use super::pulse::Pulse;
 use super::scripts::Scripts;
-use super::trouble::{Class, Trouble};
-use super::{stream, wire};
+use super::stream;
 use crate::engine::{Clock, Failure};
 use crate::protocol::script::{Call, Form, Value};
 
@@ -25,14 +26,14 @@ const QUEUE_MAX: usize = 4096;
 const WRITE_MAX: usize = 64 * 1024;
 
 /// Takes what the server pushes on a connection, which is told by its generation.
-pub(super) type OnPush = Arc<dyn Fn(u64, PushInfo) + Send + Sync>;
+pub(in super::super) type OnPush = Arc<dyn Fn(u64, PushInfo) + Send + Sync>;
 
 /// An open connection.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(in super::super) struct Live {
     /// Counts the connections of a link.
-    pub(super) generation: u64,
-    pub(super) pulse: Arc<Pulse>,
+    pub(in super::super) generation: u64,
+    pub(in super::super) pulse: Arc<Pulse>,
     connection: MultiplexedConnection,
     /// Why another connection is wanted.
     retiring: OnceLock<&'static str>,
@@ -41,10 +42,10 @@ pub(super) struct Live {
 
 /// Reads and writes a connection, in a task of its own; dropping it ends the connection and all that waits on it.
 #[derive(Debug)]
-pub(super) struct Driver(JoinHandle<()>);
+pub(in super::super) struct Driver(JoinHandle<()>);
 
 /// Opens a connection, with TLS and handshake, within the connect limit.
-pub(super) async fn open(
+pub(in super::super) async fn open(
     config: &Config,
     scripts: &Scripts,
     generation: u64,
@@ -211,7 +212,10 @@ impl Live {
     /// Runs one script call, in the form it asks for; nothing is ever sent twice.
     ///
     /// With the time it took, if that was measured and the script was known.
-    pub(super) async fn run(&self, call: &Call) -> (Result<Value, Failure>, Option<Duration>) {
+    pub(in super::super) async fn run(
+        &self,
+        call: &Call,
+    ) -> (Result<Value, Failure>, Option<Duration>) {
         let mut connection = self.connection.clone();
         let waiting = self.pulse.wait(|| Clock::Boot.now());
         let first = match call.form {
@@ -251,7 +255,7 @@ impl Live {
     }
 
     /// Asks for a sign of life. Any answer is one.
-    pub(super) async fn ping(&self) {
+    pub(in super::super) async fn ping(&self) {
         let leavers = self.pulse.leavers();
         let mut connection = self.connection.clone();
         if connection
@@ -263,13 +267,13 @@ impl Live {
         }
     }
 
-    pub(super) async fn subscribe(&self, channels: &[Arc<str>]) -> Result<(), Failure> {
+    pub(in super::super) async fn subscribe(&self, channels: &[Arc<str>]) -> Result<(), Failure> {
         let names: Vec<&str> = channels.iter().map(|name| &**name).collect();
         let done = self.connection.clone().subscribe(names).await;
         done.map_err(|error| self.refusal(error))
     }
 
-    pub(super) async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), Failure> {
+    pub(in super::super) async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), Failure> {
         let names: Vec<&str> = channels.iter().map(|name| &**name).collect();
         let done = self.connection.clone().unsubscribe(names).await;
         done.map_err(|error| self.refusal(error))
@@ -283,18 +287,18 @@ impl Live {
     }
 
     /// Whether it has ended, as far as anybody knows: nothing more can be sent over it.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in super::super) fn is_over(&self) -> bool {
         self.pulse.fault().is_some()
     }
 
     /// Asks the supervisor for another connection.
-    pub(super) fn retire(&self, why: &'static str) {
+    pub(in super::super) fn retire(&self, why: &'static str) {
         let _ = self.retiring.set(why);
         self.retire.notify_one();
     }
 
     /// Resolves with the reason when another connection was asked for.
-    pub(super) async fn retired(&self) -> &'static str {
+    pub(in super::super) async fn retired(&self) -> &'static str {
         loop {
             if let Some(why) = self.retiring.get() {
                 return why;
@@ -306,7 +310,7 @@ impl Live {
 
 impl Driver {
     /// Resolves when the connection has ended.
-    pub(super) async fn ended(&mut self) {
+    pub(in super::super) async fn ended(&mut self) {
         let _ = (&mut self.0).await;
     }
 }

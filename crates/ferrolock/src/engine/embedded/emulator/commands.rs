@@ -18,7 +18,7 @@ use super::server::Server;
 
 /// A command's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(in super::super) enum Reply {
     Status(&'static str),
     Int(i64),
     Bulk(Vec<u8>),
@@ -29,7 +29,7 @@ pub(super) enum Reply {
 }
 
 /// Runs a command: its name and its arguments.
-pub(super) fn execute(server: &mut Server, args: &Args) -> Reply {
+pub(in super::super) fn execute(server: &mut Server, args: &Args) -> Reply {
     let Some(command) = args.get(0).and_then(find) else {
         return Reply::error("ERR Unknown Redis command called from script");
     };
@@ -100,7 +100,7 @@ static COMMANDS: [Command; 51] = [
 
 /// The names of all commands.
 #[cfg(test)]
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(in super::super) fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|command| command.name)
 }
 
@@ -145,24 +145,24 @@ fn find(name: &[u8]) -> Option<&'static Command> {
 
 /// The words of a command, in one buffer that the next command uses again.
 #[derive(Debug, Default)]
-pub(super) struct Args {
+pub(in super::super) struct Args {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Args {
-    pub(super) fn clear(&mut self) {
+    pub(in super::super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    pub(super) fn push(&mut self, word: &[u8]) {
+    pub(in super::super) fn push(&mut self, word: &[u8]) {
         self.bytes.extend_from_slice(word);
         self.ends.push(self.bytes.len());
     }
 
     /// Pushes a number as the servers write it.
-    pub(super) fn push_number(&mut self, number: f64) {
+    pub(in super::super) fn push_number(&mut self, number: f64) {
         numbers::write(&mut self.bytes, number);
         self.ends.push(self.bytes.len());
     }
@@ -209,7 +209,7 @@ impl Args {
 }
 
 impl Reply {
-    pub(super) fn error(text: &str) -> Self {
+    pub(in super::super) fn error(text: &str) -> Self {
         Reply::Error(text.to_owned())
     }
 

@@ -19,7 +19,7 @@ use crate::engine::{Failure, Listener, Signal};
 
 /// The channels of a client.
 #[derive(Default)]
-pub(super) struct Table {
+pub(in super::super) struct Table {
     /// The connection that phases speak of; none: it will want everything anew, so nothing is queued meanwhile.
     generation: Option<u64>,
     entries: HashMap<Arc<str>, Entry>,
@@ -41,7 +41,7 @@ struct Entry {
     members: BTreeMap<u64, Member>,
 }
 
-pub(super) struct Member {
+pub(in super::super) struct Member {
     listener: Arc<dyn Listener>,
     /// Told of the first confirmation, or of a refusal instead. None: it was told, so what it misses from now on is a gap.
     waiter: Option<Waiter>,
@@ -58,16 +58,16 @@ enum Phase {
 }
 
 /// A place in the table, and the news of its first confirmation.
-pub(super) struct Entered {
-    pub(super) ticket: u64,
-    pub(super) confirmed: oneshot::Receiver<Result<(), Failure>>,
+pub(in super::super) struct Entered {
+    pub(in super::super) ticket: u64,
+    pub(in super::super) confirmed: oneshot::Receiver<Result<(), Failure>>,
 }
 
 /// What the table has to tell its listeners. It is told when the table is free again, because a listener and a waker are
 /// code of others: it may listen or leave right there.
 #[derive(Default)]
 #[must_use]
-pub(super) struct News {
+pub(in super::super) struct News {
     answers: Vec<(Waiter, Result<(), Failure>)>,
     gaps: Vec<Arc<dyn Listener>>,
     /// Dropped with the news: the end of a listener is code of others too.
@@ -82,7 +82,7 @@ impl News {
         self.gone.push(member);
     }
 
-    pub(super) fn tell(self) {
+    pub(in super::super) fn tell(self) {
         for (waiter, answer) in self.answers {
             // A caller that waits no longer takes its listener away itself.
             let _ = waiter.send(answer);
@@ -96,7 +96,7 @@ impl News {
 impl Table {
     /// Adds a listener. One that joins a confirmed channel is confirmed at once: the server sends that channel's messages
     /// already, and if they are interrupted, it will hear of the gap.
-    pub(super) fn enter(
+    pub(in super::super) fn enter(
         &mut self,
         channel: &Arc<str>,
         listener: Arc<dyn Listener>,
@@ -136,7 +136,7 @@ impl Table {
 
     /// Takes a listener away, if it is still there. The caller drops it when the table is free again.
     #[must_use]
-    pub(super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Member> {
+    pub(in super::super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Member> {
         let entry = self.entries.get_mut(channel)?;
         let member = entry.members.remove(&ticket)?;
         if entry.members.is_empty() {
@@ -150,14 +150,14 @@ impl Table {
     }
 
     /// A new connection: nothing is subscribed there.
-    pub(super) fn begin(&mut self, generation: u64) {
+    pub(in super::super) fn begin(&mut self, generation: u64) {
         self.suspend();
         self.generation = Some(generation);
         self.wanted = self.entries.keys().cloned().collect();
     }
 
     /// The connection is gone.
-    pub(super) fn suspend(&mut self) {
+    pub(in super::super) fn suspend(&mut self) {
         self.generation = None;
         self.wanted.clear();
         self.leaving.clear();
@@ -169,7 +169,7 @@ impl Table {
     }
 
     /// The next channels to subscribe to, at most `most`.
-    pub(super) fn ask(&mut self, most: usize) -> Vec<Arc<str>> {
+    pub(in super::super) fn ask(&mut self, most: usize) -> Vec<Arc<str>> {
         let mut batch = Vec::new();
         while batch.len() < most
             && let Some(channel) = self.wanted.pop_front()
@@ -185,7 +185,7 @@ impl Table {
     }
 
     /// The next channels to unsubscribe from, at most `most`.
-    pub(super) fn part(&mut self, most: usize) -> Vec<Arc<str>> {
+    pub(in super::super) fn part(&mut self, most: usize) -> Vec<Arc<str>> {
         let batch: Vec<_> = self.leaving.iter().take(most).cloned().collect();
         for channel in &batch {
             self.leaving.remove(channel);
@@ -195,7 +195,7 @@ impl Table {
     }
 
     /// The server confirmed a subscription: told to each listener that waits for it, and to the others as a gap.
-    pub(super) fn confirm(&mut self, generation: u64, channel: &str) -> News {
+    pub(in super::super) fn confirm(&mut self, generation: u64, channel: &str) -> News {
         let mut news = News::default();
         let Some(entry) = self.entry(generation, channel) else {
             return news;
@@ -214,7 +214,11 @@ impl Table {
     }
 
     /// The listeners of a channel.
-    pub(super) fn listeners(&mut self, generation: u64, channel: &str) -> Vec<Arc<dyn Listener>> {
+    pub(in super::super) fn listeners(
+        &mut self,
+        generation: u64,
+        channel: &str,
+    ) -> Vec<Arc<dyn Listener>> {
         let entry = self.entry(generation, channel);
         entry
             .filter(|entry| entry.phase == Phase::Confirmed)
@@ -232,13 +236,13 @@ impl Table {
     }
 
     /// The server ended a subscription. Gives whether we had asked for it.
-    pub(super) fn parted(&mut self, generation: u64, channel: &str) -> bool {
+    pub(in super::super) fn parted(&mut self, generation: u64, channel: &str) -> bool {
         Some(generation) != self.generation || self.parting.remove(channel)
     }
 
     /// The server refused a channel: told to each listener that waits, tried again later for those that it was granted to
     /// before.
-    pub(super) fn refuse(&mut self, channel: &Arc<str>, failure: &Failure) -> News {
+    pub(in super::super) fn refuse(&mut self, channel: &Arc<str>, failure: &Failure) -> News {
         let mut news = News::default();
         let Some(entry) = self.entries.get_mut(channel) else {
             return news;
@@ -262,7 +266,7 @@ impl Table {
     }
 
     /// The server cannot subscribe now.
-    pub(super) fn postpone(&mut self, channel: &Arc<str>) {
+    pub(in super::super) fn postpone(&mut self, channel: &Arc<str>) {
         if let Some(entry) = self.entries.get_mut(channel)
             && entry.phase == Phase::Asked
         {
@@ -271,12 +275,12 @@ impl Table {
         }
     }
 
-    pub(super) fn has_postponed(&self) -> bool {
+    pub(in super::super) fn has_postponed(&self) -> bool {
         self.postponed > 0
     }
 
     /// Wants again what was postponed.
-    pub(super) fn resume(&mut self) {
+    pub(in super::super) fn resume(&mut self) {
         self.postponed = 0;
         for (channel, entry) in &mut self.entries {
             if entry.phase == Phase::Postponed {
@@ -287,12 +291,12 @@ impl Table {
     }
 
     /// The end of all listening.
-    pub(super) fn end(&mut self, why: &'static str) -> News {
+    pub(in super::super) fn end(&mut self, why: &'static str) -> News {
         self.over.get_or_insert(why);
         let mut news = News::default();
         for (_, entry) in self.entries.drain() {
             for member in entry.members.into_values() {
-                news.part(member, super::link::closed(why));
+                news.part(member, super::super::connection::link::closed(why));
             }
         }
         self.suspend();

@@ -8,14 +8,14 @@ use crate::protocol::script::Script;
 
 /// Shared by the connections of a client that calls go over.
 #[derive(Debug, Default)]
-pub(super) struct Scripts {
+pub(in super::super) struct Scripts {
     used: Mutex<Vec<&'static Script>>,
     /// The server does not let this user make scripts known: it is not asked again.
     is_forbidden: AtomicBool,
 }
 
 impl Scripts {
-    pub(super) fn add(&self, scripts: &[&'static Script]) {
+    pub(in super::super) fn add(&self, scripts: &[&'static Script]) {
         let mut used = unpoisoned(&self.used);
         for script in scripts {
             if !used.iter().any(|other| std::ptr::eq(*other, *script)) {
@@ -25,7 +25,7 @@ impl Scripts {
     }
 
     /// What a new connection makes known.
-    pub(super) fn to_load(&self) -> Vec<&'static Script> {
+    pub(in super::super) fn to_load(&self) -> Vec<&'static Script> {
         if self.is_forbidden.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -33,7 +33,7 @@ impl Scripts {
     }
 
     /// The server did not take them. What may pass is tried again with the next connection.
-    pub(super) fn refused(&self, failure: &Failure) {
+    pub(in super::super) fn refused(&self, failure: &Failure) {
         if matches!(failure, Failure::Refused { code, .. } if code == "NOPERM") {
             self.is_forbidden.store(true, Ordering::Relaxed);
         }

@@ -10,12 +10,12 @@ mod sorted_set;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(super) use hash::Hash;
-pub(super) use list::{End, List};
-pub(super) use sorted_set::{Bound, SortedSet};
+pub(in super::super) use hash::Hash;
+pub(in super::super) use list::{End, List};
+pub(in super::super) use sorted_set::{Bound, SortedSet};
 
 /// A point in the server's time, in milliseconds.
-pub(super) type Millis = i64;
+pub(in super::super) type Millis = i64;
 
 /// The bytes of a key, shared by the entry and its place among the deadlines.
 type Key = Arc<[u8]>;
@@ -25,7 +25,7 @@ type Key = Arc<[u8]>;
 /// `deadlines` holds exactly the keys of `entries` that have a deadline, so that the due ones are found without
 /// looking at the others. No collection in `entries` is empty.
 #[derive(Debug, Default)]
-pub(super) struct Keyspace {
+pub(in super::super) struct Keyspace {
     entries: BTreeMap<Key, Entry>,
     deadlines: BTreeSet<(Millis, Key)>,
     scope: Scope,
@@ -55,11 +55,11 @@ enum Scope {
 }
 
 /// A key and what stands under it now: its value and its deadline, or nothing.
-pub(super) type Standing<'a> = (&'a [u8], Option<(&'a Data, Option<Millis>)>);
+pub(in super::super) type Standing<'a> = (&'a [u8], Option<(&'a Data, Option<Millis>)>);
 
 /// A value of one of the types.
 #[derive(Debug)]
-pub(super) enum Data {
+pub(in super::super) enum Data {
     Text(Vec<u8>),
     Hash(Hash),
     List(List),
@@ -67,7 +67,7 @@ pub(super) enum Data {
 }
 
 /// A type of which an empty value is the same as none.
-pub(super) trait Collection: Default {
+pub(in super::super) trait Collection: Default {
     fn of(data: &Data) -> Option<&Self>;
     fn of_mut(data: &mut Data) -> Option<&mut Self>;
     fn into_data(self) -> Data;
@@ -76,11 +76,11 @@ pub(super) trait Collection: Default {
 
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WrongType;
+pub(in super::super) struct WrongType;
 
 /// How long a key still lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(in super::super) enum Life {
     Missing,
     Endless,
     Until(Millis),
@@ -88,7 +88,7 @@ pub(super) enum Life {
 
 impl Keyspace {
     /// Begins anew as the part of a larger store that these keys are; what they hold there has to be loaded.
-    pub(super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
+    pub(in super::super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         self.entries.clear();
         self.deadlines.clear();
         let mut keys: Vec<Key> = keys.map(Key::from).collect();
@@ -99,7 +99,7 @@ impl Keyspace {
     }
 
     /// Takes over what the larger store holds under a key.
-    pub(super) fn load(&mut self, key: &[u8], data: Data, deadline: Option<Millis>) {
+    pub(in super::super) fn load(&mut self, key: &[u8], data: Data, deadline: Option<Millis>) {
         self.insert(key, data);
         if let Some(deadline) = deadline {
             self.set_deadline(key, deadline);
@@ -111,7 +111,7 @@ impl Keyspace {
 
     /// The keys that were asked for and are not of this part: what was answered about them may be wrong.
     #[cfg(target_os = "linux")]
-    pub(super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
+    pub(in super::super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
         let missing = match &self.scope {
             Scope::Whole => None,
             Scope::Part { missing, .. } => Some(missing),
@@ -120,7 +120,7 @@ impl Keyspace {
     }
 
     /// The keys of this part that may stand otherwise than they were loaded.
-    pub(super) fn touched(&self) -> impl Iterator<Item = Standing<'_>> {
+    pub(in super::super) fn touched(&self) -> impl Iterator<Item = Standing<'_>> {
         let keys = match &self.scope {
             Scope::Whole => None,
             Scope::Part { keys, .. } => Some(keys),
@@ -134,7 +134,7 @@ impl Keyspace {
     }
 
     /// Removes every key whose deadline has passed.
-    pub(super) fn purge(&mut self, now: Millis) {
+    pub(in super::super) fn purge(&mut self, now: Millis) {
         while self
             .deadlines
             .first()
@@ -147,12 +147,16 @@ impl Keyspace {
     }
 
     /// The value of a key.
-    pub(super) fn get(&mut self, key: &[u8], now: Millis) -> Option<&Data> {
+    pub(in super::super) fn get(&mut self, key: &[u8], now: Millis) -> Option<&Data> {
         self.live(key, now).map(|entry| &entry.data)
     }
 
     /// The text at a key.
-    pub(super) fn text(&mut self, key: &[u8], now: Millis) -> Result<Option<&[u8]>, WrongType> {
+    pub(in super::super) fn text(
+        &mut self,
+        key: &[u8],
+        now: Millis,
+    ) -> Result<Option<&[u8]>, WrongType> {
         match self.get(key, now) {
             None => Ok(None),
             Some(Data::Text(text)) => Ok(Some(text)),
@@ -161,7 +165,7 @@ impl Keyspace {
     }
 
     /// The collection at a key.
-    pub(super) fn read<C: Collection>(
+    pub(in super::super) fn read<C: Collection>(
         &mut self,
         key: &[u8],
         now: Millis,
@@ -173,7 +177,7 @@ impl Keyspace {
     }
 
     /// Changes the collection at a key: a missing one starts empty, one that ends empty is removed.
-    pub(super) fn edit<C: Collection, R>(
+    pub(in super::super) fn edit<C: Collection, R>(
         &mut self,
         key: &[u8],
         now: Millis,
@@ -197,14 +201,14 @@ impl Keyspace {
     }
 
     /// Puts a value in place of whatever was there, without a deadline.
-    pub(super) fn set(&mut self, key: &[u8], data: Data) {
+    pub(in super::super) fn set(&mut self, key: &[u8], data: Data) {
         self.scope.asks_for(key);
         self.drop_entry(key);
         self.insert(key, data);
     }
 
     /// Changes the text at a key, which keeps its deadline; a missing one is made, without.
-    pub(super) fn set_text(&mut self, key: &[u8], now: Millis, text: Vec<u8>) {
+    pub(in super::super) fn set_text(&mut self, key: &[u8], now: Millis, text: Vec<u8>) {
         match self.live(key, now) {
             Some(entry) => {
                 entry.is_touched = true;
@@ -215,12 +219,12 @@ impl Keyspace {
     }
 
     /// Removes a key; whether it was there.
-    pub(super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
+    pub(in super::super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
         self.live(key, now).is_some() && self.drop_entry(key)
     }
 
     /// How long a key still lives.
-    pub(super) fn life(&mut self, key: &[u8], now: Millis) -> Life {
+    pub(in super::super) fn life(&mut self, key: &[u8], now: Millis) -> Life {
         match self.live(key, now) {
             None => Life::Missing,
             Some(entry) => entry.deadline.map_or(Life::Endless, Life::Until),
@@ -228,7 +232,7 @@ impl Keyspace {
     }
 
     /// Sets the deadline of a key that is there.
-    pub(super) fn set_deadline(&mut self, key: &[u8], deadline: Millis) {
+    pub(in super::super) fn set_deadline(&mut self, key: &[u8], deadline: Millis) {
         let Some((key, _)) = self.entries.get_key_value(key) else {
             return;
         };
@@ -245,7 +249,7 @@ impl Keyspace {
     }
 
     /// Takes the deadline off a key; whether it had one.
-    pub(super) fn clear_deadline(&mut self, key: &[u8], now: Millis) -> bool {
+    pub(in super::super) fn clear_deadline(&mut self, key: &[u8], now: Millis) -> bool {
         let Some(entry) = self.live(key, now) else {
             return false;
         };
@@ -259,14 +263,14 @@ impl Keyspace {
 
     /// Removes everything.
     #[cfg(test)]
-    pub(super) fn clear(&mut self) {
+    pub(in super::super) fn clear(&mut self) {
         self.entries.clear();
         self.deadlines.clear();
     }
 
     /// How many keys are stored, those past their deadline included.
     #[cfg(test)]
-    pub(super) fn stored(&self) -> usize {
+    pub(in super::super) fn stored(&self) -> usize {
         self.entries.len()
     }
 

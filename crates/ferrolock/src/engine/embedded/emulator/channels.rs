@@ -8,7 +8,7 @@ use crate::engine::Listener;
 
 /// The listeners of every channel, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Channels {
+pub(in super::super) struct Channels {
     listeners: BTreeMap<Box<[u8]>, Vec<Entry>>,
     next: u64,
 }
@@ -20,14 +20,14 @@ struct Entry {
 
 /// One subscription: whose it is, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListenerId {
+pub(in super::super) struct ListenerId {
     engine: u64,
     number: u64,
 }
 
 impl Channels {
     /// Adds a listener of an engine to a channel.
-    pub(super) fn add(
+    pub(in super::super) fn add(
         &mut self,
         channel: &[u8],
         engine: u64,
@@ -44,7 +44,7 @@ impl Channels {
     }
 
     /// Takes one listener off a channel.
-    pub(super) fn remove(&mut self, channel: &[u8], id: ListenerId) {
+    pub(in super::super) fn remove(&mut self, channel: &[u8], id: ListenerId) {
         if let Some(listeners) = self.listeners.get_mut(channel) {
             listeners.retain(|entry| entry.id != id);
             if listeners.is_empty() {
@@ -54,7 +54,7 @@ impl Channels {
     }
 
     /// Takes every listener of an engine off.
-    pub(super) fn remove_engine(&mut self, engine: u64) {
+    pub(in super::super) fn remove_engine(&mut self, engine: u64) {
         self.listeners.retain(|_, listeners| {
             listeners.retain(|entry| entry.id.engine != engine);
             !listeners.is_empty()
@@ -63,14 +63,17 @@ impl Channels {
 
     /// How many engines listen on a channel: one with several listeners there is one, as a server counts the connections that are
     /// subscribed. Who releases subtracts itself from that count to learn how many others compete.
-    pub(super) fn count(&self, channel: &[u8]) -> usize {
+    pub(in super::super) fn count(&self, channel: &[u8]) -> usize {
         let listeners = self.listeners.get(channel).into_iter().flatten();
         let engines: BTreeSet<u64> = listeners.map(|entry| entry.id.engine).collect();
         engines.len()
     }
 
     /// The listeners of a channel.
-    pub(super) fn listeners(&self, channel: &[u8]) -> impl Iterator<Item = Arc<dyn Listener>> + '_ {
+    pub(in super::super) fn listeners(
+        &self,
+        channel: &[u8],
+    ) -> impl Iterator<Item = Arc<dyn Listener>> + '_ {
         self.listeners
             .get(channel)
             .into_iter()

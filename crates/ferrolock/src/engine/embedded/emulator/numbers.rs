@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 /// Reads an integer: digits with an optional minus, no leading zeros, nothing around it.
-pub(super) fn integer(text: &[u8]) -> Option<i64> {
+pub(in super::super) fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let plain = match digits {
         [] => false,
@@ -18,7 +18,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
 }
 
 /// Reads a score: a decimal number or an infinity, nothing around it; not one beyond what a double can hold.
-pub(super) fn float(text: &[u8]) -> Option<f64> {
+pub(in super::super) fn float(text: &[u8]) -> Option<f64> {
     let number = decimal(text)?;
     let is_told = |byte: &u8| byte.eq_ignore_ascii_case(&b'i');
     let too_large = number.is_infinite() && !text.iter().any(is_told);
@@ -27,7 +27,7 @@ pub(super) fn float(text: &[u8]) -> Option<f64> {
 }
 
 /// Reads an end of a range of scores: beyond what a double can hold is an infinity or zero, and so is nothing.
-pub(super) fn bound(text: &[u8]) -> Option<f64> {
+pub(in super::super) fn bound(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii_start();
     if text.is_empty() {
         return Some(0.0);
@@ -48,7 +48,7 @@ fn has_digit_above_zero(text: &[u8]) -> bool {
 }
 
 /// Writes a number of Lua's as C's `%.17g` does.
-pub(super) fn write(out: &mut Vec<u8>, number: f64) {
+pub(in super::super) fn write(out: &mut Vec<u8>, number: f64) {
     // Whole numbers below this have no exponent in that format.
     const WHOLE_MAX: f64 = 1e17;
     let whole = number.trunc() == number && number.abs() < WHOLE_MAX;
@@ -92,7 +92,7 @@ fn without_zeros(digits: &str) -> &str {
 }
 
 /// What a number in a script's reply becomes: cut towards zero; without an integer, the lowest one.
-pub(super) fn truncate(number: f64) -> i64 {
+pub(in super::super) fn truncate(number: f64) -> i64 {
     // 2^63, the first number beyond.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if (-BEYOND..BEYOND).contains(&number) {

@@ -11,22 +11,22 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::config::{Config, Place};
+use super::super::address::config::{Config, Place};
+use super::super::trouble::{Class, Trouble};
 use super::pulse::Pulse;
-use super::trouble::{Class, Trouble};
 
 /// Bytes in both directions.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// A stream that stamps each arrival and keeps the reason of its end.
-pub(super) struct Watched {
+pub(in super::super) struct Watched {
     inner: Box<dyn Duplex>,
     pulse: Arc<Pulse>,
 }
 
 /// Opens a stream; the host name is resolved anew each time.
-pub(super) async fn open(config: &Config, pulse: Arc<Pulse>) -> Result<Watched, Trouble> {
+pub(in super::super) async fn open(config: &Config, pulse: Arc<Pulse>) -> Result<Watched, Trouble> {
     let inner: Box<dyn Duplex> = match &config.place {
         Place::Tcp { host, port } => Box::new(open_tcp(config, host, *port).await?),
         Place::Tls { host, port } => open_tls(config, host, *port).await?,
@@ -123,7 +123,10 @@ async fn open_tls(config: &Config, host: &str, port: u16) -> Result<Box<dyn Dupl
 
 #[cfg(not(feature = "tls"))]
 async fn open_tls(_config: &Config, _host: &str, _port: u16) -> Result<Box<dyn Duplex>, Trouble> {
-    Err(Trouble::new(Class::Certificate, super::config::NO_TLS))
+    Err(Trouble::new(
+        Class::Certificate,
+        super::super::address::config::NO_TLS,
+    ))
 }
 
 #[cfg(unix)]

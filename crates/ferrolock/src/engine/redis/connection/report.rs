@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::trouble::{Class, Trouble};
+use super::super::trouble::{Class, Trouble};
 use crate::figures;
 
 /// A connection that lived this long ends the story; the next trouble is told anew.
@@ -10,13 +10,13 @@ const STORY_OVER: Duration = Duration::from_secs(30);
 
 /// What was told so far.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(in super::super) struct Report {
     told: Option<Class>,
     told_up: bool,
 }
 
 impl Report {
-    pub(super) fn up(&mut self, address: &str, role: &str) {
+    pub(in super::super) fn up(&mut self, address: &str, role: &str) {
         figures::connected();
         if self.is_news_up() {
             tracing::info!(address, role, "connected again");
@@ -26,13 +26,13 @@ impl Report {
     }
 
     /// A connection has lived for a while.
-    pub(super) fn lived(&mut self, time: Duration) {
+    pub(in super::super) fn lived(&mut self, time: Duration) {
         if time >= STORY_OVER {
             *self = Report::default();
         }
     }
 
-    pub(super) fn down(&mut self, address: &str, role: &str, trouble: &Trouble) {
+    pub(in super::super) fn down(&mut self, address: &str, role: &str, trouble: &Trouble) {
         let (class, failure) = (trouble.class, &trouble.failure);
         figures::connection_failed(class.as_str());
         if self.is_news_down(class) {

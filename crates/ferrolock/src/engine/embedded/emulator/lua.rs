@@ -30,7 +30,7 @@ const STEPS_COUNTED: u32 = 10_000;
 const MEMORY_MAX: usize = 64 << 20;
 
 /// A Lua state with the scripts it knows.
-pub(super) struct Interpreter {
+pub(in super::super) struct Interpreter {
     lua: Lua,
     /// By the address of the script, which is a static.
     compiled: HashMap<usize, Function>,
@@ -48,7 +48,7 @@ struct Host {
 }
 
 impl Interpreter {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(in super::super) fn new() -> Result<Self, Failure> {
         Self::build().map_err(|error| failure(&error))
     }
 
@@ -73,7 +73,11 @@ impl Interpreter {
     }
 
     /// Runs one call to its end.
-    pub(super) fn run(&mut self, server: &mut Server, call: &Call) -> Result<Value, Failure> {
+    pub(in super::super) fn run(
+        &mut self,
+        server: &mut Server,
+        call: &Call,
+    ) -> Result<Value, Failure> {
         self.exchange(server);
         let reply = self.run_script(call);
         self.exchange(server);

@@ -9,7 +9,7 @@ use super::{Collection, Data};
 ///
 /// `order` and `fields` hold the same fields; a field that is written again keeps its place.
 #[derive(Debug, Default)]
-pub(in super::super) struct Hash {
+pub(in super::super::super) struct Hash {
     fields: BTreeMap<Arc<[u8]>, Slot>,
     /// By place: a rank is an index, and a new field comes last.
     order: VecDeque<(u64, Arc<[u8]>)>,
@@ -23,12 +23,12 @@ struct Slot {
 }
 
 impl Hash {
-    pub(in super::super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
+    pub(in super::super::super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
         self.fields.get(field).map(|slot| slot.value.as_slice())
     }
 
     /// Writes a field; whether it is new.
-    pub(in super::super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+    pub(in super::super::super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         if let Some(slot) = self.fields.get_mut(field) {
             slot.value = value.to_vec();
             return false;
@@ -42,7 +42,7 @@ impl Hash {
     }
 
     /// Removes a field; whether it was there.
-    pub(in super::super) fn remove(&mut self, field: &[u8]) -> bool {
+    pub(in super::super::super) fn remove(&mut self, field: &[u8]) -> bool {
         let Some((field, slot)) = self.fields.remove_entry(field) else {
             return false;
         };
@@ -53,12 +53,12 @@ impl Hash {
         true
     }
 
-    pub(in super::super) fn len(&self) -> usize {
+    pub(in super::super::super) fn len(&self) -> usize {
         self.fields.len()
     }
 
     /// A hash as it was, from the places of its fields, lowest first, and the next free one.
-    pub(in super::super) fn restored(
+    pub(in super::super::super) fn restored(
         next: u64,
         fields: impl Iterator<Item = (u64, Vec<u8>, Vec<u8>)>,
     ) -> Self {
@@ -75,7 +75,9 @@ impl Hash {
     }
 
     /// Places, fields and values, oldest field first, and the next free place: what [`Hash::restored`] takes.
-    pub(in super::super) fn places(&self) -> (u64, impl Iterator<Item = (u64, &[u8], &[u8])>) {
+    pub(in super::super::super) fn places(
+        &self,
+    ) -> (u64, impl Iterator<Item = (u64, &[u8], &[u8])>) {
         let fields = self
             .order
             .iter()
@@ -84,12 +86,15 @@ impl Hash {
     }
 
     /// Fields and values, oldest field first.
-    pub(in super::super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(in super::super::super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.iter_from(0)
     }
 
     /// Fields and values from the oldest but so many on.
-    pub(in super::super) fn iter_from(&self, rank: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(in super::super::super) fn iter_from(
+        &self,
+        rank: usize,
+    ) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.order
             .iter()
             .skip(rank)
@@ -97,7 +102,10 @@ impl Hash {
     }
 
     /// Fields and values from a cursor on, each with the cursor behind it. A cursor outlives changes of the hash.
-    pub(in super::super) fn scan(&self, cursor: u64) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+    pub(in super::super::super) fn scan(
+        &self,
+        cursor: u64,
+    ) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
         let rank = self.order.partition_point(|(place, _)| *place < cursor);
         self.order
             .iter()

@@ -9,15 +9,15 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Config;
+use super::super::address::config::Config;
+use super::super::trouble::{Class, Trouble};
 use super::live::{self, Driver, Live, OnPush};
 use super::report::Report;
 use super::scripts::Scripts;
-use super::trouble::{Class, Trouble};
 use crate::engine::{Clock, Failure, ShortestLease};
 use crate::protocol::script::{Call, Value};
 
-pub(super) use crate::engine::{RUNTIME_ENDED as ENDED, SHUT_DOWN as CLOSED};
+pub(in super::super) use crate::engine::{RUNTIME_ENDED as ENDED, SHUT_DOWN as CLOSED};
 const NO_RUNTIME: &str = "the client needs a tokio runtime to connect in";
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ const GOOD_LIFE: Duration = Duration::from_millis(250);
 const LOOKS: u32 = 4;
 
 /// One supervised connection.
-pub(super) struct Link {
+pub(in super::super) struct Link {
     /// For the log.
     role: &'static str,
     config: Arc<Config>,
@@ -50,7 +50,7 @@ pub(super) struct Link {
 
 /// Where the tasks of a link live.
 #[derive(Clone, Debug)]
-pub(super) enum Home {
+pub(in super::super) enum Home {
     /// In the client's runtime, named by `start` or found at the first use.
     Client(Arc<OnceLock<Handle>>),
     /// In the runtime of whoever uses it first, and again after that one has ended.
@@ -59,7 +59,7 @@ pub(super) enum Home {
 
 /// When the server is asked for signs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watching {
+pub(in super::super) enum Watching {
     /// While a reply is owed.
     Replies,
     /// All the time: nothing is owed where one only listens.
@@ -67,7 +67,7 @@ pub(super) enum Watching {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(in super::super) enum State {
     /// Nobody needed it yet.
     Idle,
     /// Being connected; what stood in the way last.
@@ -85,7 +85,7 @@ enum End {
 }
 
 impl Link {
-    pub(super) fn new(
+    pub(in super::super) fn new(
         role: &'static str,
         config: Arc<Config>,
         scripts: Arc<Scripts>,
@@ -109,12 +109,12 @@ impl Link {
     }
 
     /// Pauses between connections follow the leases that depend on them.
-    pub(super) fn hurried_by(&self, shortest_lease: Arc<ShortestLease>) {
+    pub(in super::super) fn hurried_by(&self, shortest_lease: Arc<ShortestLease>) {
         let _ = self.hurry.set(shortest_lease);
     }
 
     /// Runs a call over the connection that there is now, or says that there is none.
-    pub(super) async fn call(&self, call: &Call) -> Result<Value, Failure> {
+    pub(in super::super) async fn call(&self, call: &Call) -> Result<Value, Failure> {
         let live = self.live()?;
         let (reply, took) = live.run(call).await;
         if reply.is_ok()
@@ -149,12 +149,12 @@ impl Link {
         self.round_trip.store(smooth, Ordering::Relaxed);
     }
 
-    pub(super) fn round_trip(&self) -> Duration {
+    pub(in super::super) fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.round_trip.load(Ordering::Relaxed))
     }
 
     /// Resolves when a call would be sent, or would be told why it never will.
-    pub(super) async fn ready(self: &Arc<Self>) {
+    pub(in super::super) async fn ready(self: &Arc<Self>) {
         self.start();
         if !self.home.exists() {
             return;
@@ -170,7 +170,7 @@ impl Link {
     }
 
     /// Resolves when there is another connection than the one there is, or was last.
-    pub(super) async fn reconnected(&self) {
+    pub(in super::super) async fn reconnected(&self) {
         let mut state = self.state.subscribe();
         let before = match &*state.borrow() {
             State::Up(live) => Some(live.generation),
@@ -183,7 +183,7 @@ impl Link {
     }
 
     /// Resolves with the outcome of the first attempt to connect, or with the state that is.
-    pub(super) async fn first_outcome(self: &Arc<Self>) -> State {
+    pub(in super::super) async fn first_outcome(self: &Arc<Self>) -> State {
         self.start();
         if !self.home.exists() {
             return State::Over(NO_RUNTIME);
@@ -195,7 +195,7 @@ impl Link {
         outcome.map_or(State::Over(ENDED), |state| state.clone())
     }
 
-    pub(super) fn trouble(&self) -> Option<Failure> {
+    pub(in super::super) fn trouble(&self) -> Option<Failure> {
         match &*self.state.borrow() {
             State::Down(trouble) => trouble.as_ref().map(|trouble| trouble.failure.clone()),
             State::Over(why) if !self.can_restart(why) => Some(closed(why)),
@@ -203,12 +203,12 @@ impl Link {
         }
     }
 
-    pub(super) fn states(&self) -> watch::Receiver<State> {
+    pub(in super::super) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
     /// Begins to connect if nothing does so yet.
-    pub(super) fn start(self: &Arc<Self>) {
+    pub(in super::super) fn start(self: &Arc<Self>) {
         if matches!(*self.state.borrow(), State::Down(_) | State::Up(_)) {
             return;
         }
@@ -243,7 +243,7 @@ impl Link {
     }
 
     /// Ends it for good. What is under way becomes unknown.
-    pub(super) fn close(&self) {
+    pub(in super::super) fn close(&self) {
         if let State::Up(live) = self.state.send_replace(State::Over(CLOSED)) {
             live.pulse.fail(Trouble::new(Class::Other, CLOSED));
         }
@@ -366,7 +366,7 @@ impl Home {
     }
 
     /// The runtime, which from now on is the client's.
-    pub(super) fn handle(&self) -> Option<Handle> {
+    pub(in super::super) fn handle(&self) -> Option<Handle> {
         match self {
             Home::FirstUser => Handle::try_current().ok(),
             Home::Client(named) => {
@@ -419,7 +419,7 @@ fn not_sent<T>(text: &str) -> Result<T, Failure> {
     Err(Failure::NotSent(text.to_owned()))
 }
 
-pub(super) fn closed(text: &str) -> Failure {
+pub(in super::super) fn closed(text: &str) -> Failure {
     Failure::Closed(text.to_owned())
 }
 

@@ -6,49 +6,49 @@ use super::{Collection, Data};
 
 /// Texts in a row, the head first.
 #[derive(Debug, Default)]
-pub(in super::super) struct List {
+pub(in super::super::super) struct List {
     items: VecDeque<Vec<u8>>,
 }
 
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum End {
+pub(in super::super::super) enum End {
     Head,
     Tail,
 }
 
 impl List {
-    pub(in super::super) fn len(&self) -> usize {
+    pub(in super::super::super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    pub(in super::super) fn push(&mut self, end: End, item: &[u8]) {
+    pub(in super::super::super) fn push(&mut self, end: End, item: &[u8]) {
         match end {
             End::Head => self.items.push_front(item.to_vec()),
             End::Tail => self.items.push_back(item.to_vec()),
         }
     }
 
-    pub(in super::super) fn pop(&mut self, end: End) -> Option<Vec<u8>> {
+    pub(in super::super::super) fn pop(&mut self, end: End) -> Option<Vec<u8>> {
         match end {
             End::Head => self.items.pop_front(),
             End::Tail => self.items.pop_back(),
         }
     }
 
-    pub(in super::super) fn get(&self, at: usize) -> Option<&[u8]> {
+    pub(in super::super::super) fn get(&self, at: usize) -> Option<&[u8]> {
         self.items.get(at).map(Vec::as_slice)
     }
 
     /// Items from the head on.
-    pub(in super::super) fn iter(
+    pub(in super::super::super) fn iter(
         &self,
     ) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
         self.items.iter().map(Vec::as_slice)
     }
 
     /// Puts an item in front of the first equal to `pivot`, or behind it; whether there is one.
-    pub(in super::super) fn insert(&mut self, item: &[u8], side: End, pivot: &[u8]) -> bool {
+    pub(in super::super::super) fn insert(&mut self, item: &[u8], side: End, pivot: &[u8]) -> bool {
         let Some(at) = self.iter().position(|other| other == pivot) else {
             return false;
         };
@@ -58,7 +58,12 @@ impl List {
     }
 
     /// Removes up to `limit` items equal to `item`, beginning at that end; how many.
-    pub(in super::super) fn remove(&mut self, item: &[u8], from: End, limit: usize) -> usize {
+    pub(in super::super::super) fn remove(
+        &mut self,
+        item: &[u8],
+        from: End,
+        limit: usize,
+    ) -> usize {
         let equal = self.iter().filter(|other| *other == item).count();
         let removed = equal.min(limit);
         // At the tail's side those stay that are counted before the last ones.
