@@ -1,6 +1,6 @@
 //! Typed values by key, each with a deadline or without.
 //!
-//! No I/O and no clock: whoever asks says what time it is. A key whose deadline has passed is gone for every reader,
+//! No I/O and no clock: the caller says what time it is. A key whose deadline has passed is gone for every reader,
 //! whether [`Keyspace::purge`] came by or not.
 
 mod hash;
@@ -35,7 +35,7 @@ pub(in super::super) struct Keyspace {
 struct Entry {
     data: Data,
     deadline: Option<Millis>,
-    /// Whether somebody may have changed it since it was loaded.
+    /// Whether a command may have changed it since it was loaded.
     is_touched: bool,
 }
 

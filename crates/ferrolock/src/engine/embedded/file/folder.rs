@@ -123,7 +123,7 @@ impl Folder {
 
     /// Whether the store that was opened is still the one at its path, and at the path by which it was asked for: a link on
     /// the way may lead elsewhere by now.
-    pub(super) fn is_in_place(&mut self, asked: Option<&Path>, micros: i64) -> bool {
+    pub(super) fn verify_in_place(&mut self, asked: Option<&Path>, micros: i64) -> bool {
         if micros.saturating_sub(self.looked_micros) >= LOOK_EVERY_MICROS {
             self.look(micros);
         }

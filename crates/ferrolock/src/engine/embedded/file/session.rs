@@ -2,7 +2,7 @@
 //!
 //! Each process has a file of its own and keeps it locked while it lives. The system ends the lock with the process, and
 //! with whatever child shares it, however they end. A session is dead when that very file, found by its name, can be locked;
-//! when the file is missing or another one, nobody knows, and leases decide.
+//! when the file is missing or another one, nothing is known, and leases decide.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -99,7 +99,7 @@ impl Others {
         }
     }
 
-    /// Whether a session lives. Whoever asks has the turn.
+    /// Whether a session lives. The caller has the turn.
     pub(super) fn life(&mut self, change: &Change, session: &str) -> Result<Life, Failure> {
         if change.get(&rows::ended_session(session))?.is_some() {
             return Ok(Life::Dead);
@@ -123,7 +123,7 @@ impl Others {
         })
     }
 
-    /// A session's file, opened once more for somebody who waits for its lock.
+    /// A session's file, opened once more for a thread that waits for its lock.
     pub(super) fn to_wait_for(&self, session: &str) -> Option<File> {
         let known = self.known.get(session)?;
         let again = open(&self.folder.join(session))?;
@@ -164,7 +164,7 @@ impl Others {
         remove_files(&self.folder, session);
     }
 
-    /// Buries whoever died since somebody last looked, and clears away what nobody can ask for any more. Gives the newly
+    /// Buries the processes that died since the last look, and clears away what can no longer be asked for. Gives the newly
     /// dead.
     pub(super) fn sweep(
         &mut self,
@@ -193,8 +193,8 @@ impl Others {
         Ok(dead)
     }
 
-    /// Removes files of sessions that nobody knows: their processes were killed before they had entered, or when they had
-    /// left. A session enters and leaves in one turn, with its files, so whoever has the turn sees no other.
+    /// Removes files of sessions that the table does not know: their processes were killed before they had entered, or when they had
+    /// left. A session enters and leaves in one turn, with its files, so the one who has the turn sees no other.
     fn sweep_files(&self, change: &Change) -> Result<(), Failure> {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return Ok(());
@@ -247,7 +247,7 @@ pub(super) fn far_listeners(
     Ok(listeners.into_iter().collect())
 }
 
-/// Those sessions hear nothing any more.
+/// Those sessions no longer hear anything.
 pub(super) fn remove_listeners(change: &mut Change, sessions: &[String]) -> Result<(), Failure> {
     for (name, _) in change.all(rows::LISTENERS)? {
         let session = rows::session_of_listener(&name);

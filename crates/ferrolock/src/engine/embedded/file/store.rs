@@ -20,7 +20,7 @@ use super::session::{Others, Session, remove_listeners};
 use super::wakes::Socket;
 use crate::engine::{Failure, Listener};
 
-/// The state of a store in this process; used by whoever has the turn.
+/// The state of a store in this process; used by the thread that has the turn.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) folder: Folder,
@@ -32,7 +32,7 @@ pub(super) struct Store {
     session: Option<Open>,
 }
 
-/// The session of this process, while somebody uses the store.
+/// The session of this process, while a client here uses the store.
 #[derive(Debug)]
 struct Open {
     session: Session,
@@ -55,7 +55,7 @@ impl Store {
 
     /// One engine more uses the store; the first begins the session.
     pub(super) fn attach(&mut self, engine: u64, loser: Arc<Loser>) -> Result<(), Failure> {
-        // Whoever comes now would be alone in what is left of it.
+        // A client that comes now would be alone in what is left of it.
         self.look();
         self.check_in_place()?;
         if let Some(open) = &mut self.session {
@@ -85,7 +85,7 @@ impl Store {
         Ok(())
     }
 
-    /// One engine less: its client is not asked for any more, and the last one ends the session.
+    /// One engine less: its client is no longer asked for, and the last one ends the session.
     pub(super) fn detach(&mut self, engine: u64, client: Option<&str>) {
         self.server.channels.remove_engine(engine);
         let Some(open) = &mut self.session else {
@@ -112,7 +112,7 @@ impl Store {
         }
     }
 
-    /// Whoever may hold something here.
+    /// What loses the holds of each client here.
     pub(super) fn losers(&self) -> Vec<Arc<Loser>> {
         let open = self.session.iter();
         open.flat_map(|open| open.engines.values().cloned())
@@ -145,7 +145,7 @@ impl Store {
 
     fn check_in_place(&mut self) -> Result<(), Failure> {
         let micros = self.folder.header.micros();
-        if self.folder.is_in_place(None, micros) {
+        if self.folder.verify_in_place(None, micros) {
             return Ok(());
         }
         Err(self.removed())
@@ -161,7 +161,7 @@ impl Store {
         )
     }
 
-    /// Adds a listener, and lets other processes know that somebody here listens.
+    /// Adds a listener, and lets other processes know that this one listens.
     pub(super) fn listen(
         &mut self,
         channel: &[u8],
@@ -189,7 +189,7 @@ impl Store {
     /// Takes a listener away; how many are left on its channel.
     pub(super) fn listen_no_more(&mut self, channel: &[u8], id: ListenerId) -> usize {
         self.server.channels.remove(channel, id);
-        // At worst somebody sends us what nobody hears.
+        // At worst another process sends us what no listener hears.
         let _ = self.write_listeners(channel);
         self.server.channels.count(channel)
     }
@@ -213,14 +213,14 @@ impl Store {
         change.commit()
     }
 
-    /// Those sessions hear nothing any more.
+    /// Those sessions no longer hear anything.
     pub(super) fn are_deaf(&mut self, sessions: &[String]) -> Result<(), Failure> {
         let mut change = self.map.begin()?;
         remove_listeners(&mut change, sessions)?;
         change.commit()
     }
 
-    /// The file of a session, for somebody who waits for its end.
+    /// The file of a session, for a thread that waits for its end.
     pub(super) fn to_wait_for(&self, session: &str) -> Option<std::fs::File> {
         self.others.to_wait_for(session)
     }

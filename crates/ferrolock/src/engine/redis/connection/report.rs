@@ -18,7 +18,7 @@ pub(in super::super) struct Report {
 impl Report {
     pub(in super::super) fn up(&mut self, address: &str, role: &str) {
         figures::connected();
-        if self.is_news_up() {
+        if self.note_up() {
             tracing::info!(address, role, "connected again");
         } else {
             tracing::debug!(address, role, "connected");
@@ -35,18 +35,20 @@ impl Report {
     pub(in super::super) fn down(&mut self, address: &str, role: &str, trouble: &Trouble) {
         let (class, failure) = (trouble.class, &trouble.failure);
         figures::connection_failed(class.as_str());
-        if self.is_news_down(class) {
+        if self.note_down(class) {
             tracing::warn!(address, role, %class, "no connection: {failure}");
         } else {
             tracing::debug!(address, role, %class, "still no connection: {failure}");
         }
     }
 
-    fn is_news_up(&mut self) -> bool {
+    /// Whether it is news that there is a connection.
+    fn note_up(&mut self) -> bool {
         self.told.is_some() && !std::mem::replace(&mut self.told_up, true)
     }
 
-    fn is_news_down(&mut self, class: Class) -> bool {
+    /// Whether it is news that there is none, for that reason.
+    fn note_down(&mut self, class: Class) -> bool {
         let news = self.told != Some(class);
         if news {
             self.told = Some(class);
@@ -64,23 +66,23 @@ mod tests {
     fn each_class_is_told_once_however_often_it_comes() {
         let mut report = Report::default();
 
-        assert!(!report.is_news_up());
-        assert!(report.is_news_down(Class::Refused));
-        assert!(!report.is_news_down(Class::Refused));
-        assert!(report.is_news_down(Class::Password));
-        assert!(report.is_news_up());
-        assert!(!report.is_news_up());
+        assert!(!report.note_up());
+        assert!(report.note_down(Class::Refused));
+        assert!(!report.note_down(Class::Refused));
+        assert!(report.note_down(Class::Password));
+        assert!(report.note_up());
+        assert!(!report.note_up());
     }
 
     #[test]
     fn a_connection_that_comes_and_goes_is_told_once_until_it_stayed() {
         let mut report = Report::default();
-        assert!(report.is_news_down(Class::Other) && report.is_news_up());
+        assert!(report.note_down(Class::Other) && report.note_up());
 
         report.lived(Duration::from_secs(1));
-        assert!(!report.is_news_down(Class::Other) && !report.is_news_up());
+        assert!(!report.note_down(Class::Other) && !report.note_up());
 
         report.lived(STORY_OVER);
-        assert!(report.is_news_down(Class::Other) && report.is_news_up());
+        assert!(report.note_down(Class::Other) && report.note_up());
     }
 }

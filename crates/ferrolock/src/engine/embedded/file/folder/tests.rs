@@ -132,7 +132,7 @@ fn a_part_that_is_removed_while_a_store_is_begun_is_in_nobodys_way() {
 fn assert_is_told(begun: Result<Entry, Failure>, at: usize) {
     match begun {
         Ok(Entry::Later) => {}
-        Ok(Entry::Open(mut folder, _)) => assert!(!folder.is_in_place(None, 0), "step {at}"),
+        Ok(Entry::Open(mut folder, _)) => assert!(!folder.verify_in_place(None, 0), "step {at}"),
         other => panic!("step {at}: {other:?}"),
     }
 }
@@ -258,7 +258,7 @@ fn half_a_store_is_begun_anew_when_nobody_uses_it() {
         }
         assert_eq!(used.header, header_at(&place), "{part}");
         let micros = used.header.micros();
-        assert!(!used.is_in_place(None, micros + LOOK_EVERY_MICROS));
+        assert!(!used.verify_in_place(None, micros + LOOK_EVERY_MICROS));
         let entry = try_open(&place);
         assert!(
             matches!(entry, Ok(Entry::InUse(Rest::Half))),
@@ -268,7 +268,7 @@ fn half_a_store_is_begun_anew_when_nobody_uses_it() {
         let (new, _opening) = opened(&place);
 
         assert!(is_whole(&new), "{part}");
-        assert!(!used.is_in_place(None, micros), "{part}");
+        assert!(!used.verify_in_place(None, micros), "{part}");
         drop(opening);
     }
 }

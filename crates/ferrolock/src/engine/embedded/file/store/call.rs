@@ -62,7 +62,7 @@ impl Store {
         call: &Call,
     ) -> (Result<Value, Failure>, Effects) {
         let micros = self.folder.header.micros();
-        if !self.folder.is_in_place(asked, micros) {
+        if !self.folder.verify_in_place(asked, micros) {
             return (self.call_in_vain(micros, call), Effects::default());
         }
         self.call_at(micros, client, call)
