@@ -13,7 +13,6 @@ pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
 mod late;
-mod once;
 mod reenter;
 mod request;
 mod server_place;
@@ -36,11 +35,9 @@ use self::backlog::wait_for_releases;
 use self::drive::drive;
 use self::driver::{Driver, Place};
 use self::first::Begun;
-use self::once::attempt_once;
 use self::reenter::reenter;
 pub(crate) use self::request::{Patience, Request};
 use self::slot::{Answer, Found};
-use self::stranded::Stranded;
 use super::desk::Seat;
 use super::hold::Hold;
 use super::keeper::AlarmKey;
@@ -227,12 +224,6 @@ fn queue(
         runtime.spawn(reenter(tenure, request.clone()));
         return Ok(());
     }
-    if request.patience == Patience::None {
-        drop(desk);
-        let stranded = Stranded::new(request.clone());
-        runtime.spawn(attempt_once(core.clone(), stranded, begun));
-        return Ok(());
-    }
     let line = join_line(
         core,
         desk.seat(request.scheme.subject()),
@@ -288,35 +279,35 @@ fn join_line(
         (0..releases).for_each(|_| driver.release_begins(now));
         Box::new(driver)
     });
-    let mut join = |request: &Arc<Request>, place, since| {
-        let times = (since, request.deadline);
-        driver.join(now, request.clone(), times, place, round_trip)
+    let driven = std::mem::replace(&mut seat.driven, true);
+    let mut given_up = Few::new();
+    let mut goes_on = None;
+    let mut join = |request: &Arc<Request>, place, since, begun: Option<Begun>| {
+        let times = (since, request.deadline, request.stay(core));
+        let id = driver.join(now, request.clone(), times, place, round_trip);
+        match begun {
+            // The task makes attempts of its own, or another one is under way.
+            Some(begun) if driven || goes_on.is_some() => given_up.push(begun),
+            Some(begun) => {
+                driver.sent(begun.sent);
+                goes_on = Some((id, begun));
+            }
+            None => {}
+        }
     };
-    // Whoever came first goes first, with the attempt that is under way.
-    let adopted = walked_in.and_then(|other| {
-        let begun = first::adopt(core, &other)?;
-        Some((join(&other, Place::Back, other.begun), begun))
-    });
+    // The caller that came first goes first, with its attempt, whose answer is none for those who came after it was sent.
+    if let Some(other) = walked_in
+        && let Some(begun) = first::adopt(core, &other)
+    {
+        join(&other, Place::Back, other.begun, Some(begun));
+    }
     let since = match (place, &begun) {
         (Place::Front, None) => now,
         _ => request.begun,
     };
-    let id = join(request, place, since);
-    let mut given_up = Few::new();
-    let mut goes_on = match (adopted, begun) {
-        (Some(adopted), begun) => {
-            given_up.extend(begun);
-            Some(adopted)
-        }
-        (None, begun) => begun.map(|begun| (id, begun)),
-    };
-    let driven = std::mem::replace(&mut seat.driven, true);
+    join(request, place, since, begun);
     if driven {
-        // Its task makes attempts of its own.
-        given_up.extend(goes_on.take().map(|(_, begun)| begun));
         seat.tell_driver();
-    } else if let Some((_, begun)) = &goes_on {
-        driver.sent(begun.sent);
     }
     Joined {
         waits_for_itself,

@@ -5,10 +5,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 
+use super::acquire::Request;
 use super::acquire::driver::Driver;
-use super::acquire::{Patience, Request};
 use super::tenure::Few;
 use super::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
@@ -38,8 +37,6 @@ pub(crate) struct Seat {
     attempting: Few<Arc<Tenure>>,
     /// Tells the driver's task to look.
     news: Option<Arc<Notify>>,
-    /// Told when a release or an attempt of ours was answered; made for the first who waits for that.
-    answers: Option<Arc<Notify>>,
 }
 
 impl Seat {
@@ -53,7 +50,6 @@ impl Seat {
             releases: 0,
             attempting: Few::new(),
             news: None,
-            answers: None,
         }
     }
 
@@ -71,14 +67,8 @@ impl Seat {
         self.releases
     }
 
-    /// Whether that owner may be inside as soon as an attempt of it is answered.
-    pub(crate) fn is_attempted_by(&self, owner: &Owner) -> bool {
-        self.attempting.iter().any(|tenure| tenure.owner == *owner)
-    }
-
     fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
         self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
-        self.answered();
     }
 
     /// What tells the driver's task to look.
@@ -93,20 +83,6 @@ impl Seat {
         }
     }
 
-    /// Ready when, from now on, a release or an attempt of ours has been answered.
-    pub(crate) fn next_answer(&mut self) -> OwnedNotified {
-        self.answers
-            .get_or_insert_default()
-            .clone()
-            .notified_owned()
-    }
-
-    fn answered(&self) {
-        if let Some(answers) = &self.answers {
-            answers.notify_waiters();
-        }
-    }
-
     /// A tenure ended.
     pub(crate) fn moved_out(&mut self, tenure: &Arc<Tenure>) {
         self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
@@ -118,7 +94,6 @@ impl Seat {
         if let Some(driver) = &mut self.driver {
             driver.release_ended(core.now(), heard, core.engine.round_trip());
         }
-        self.answered();
         self.tell_driver();
     }
 
@@ -155,9 +130,7 @@ impl Desk {
         };
         let seat = place.insert(Seat::new());
         seat.attempting.push(tenure.clone());
-        if request.patience != Patience::None {
-            seat.first = Some(request.clone());
-        }
+        seat.first = Some(request.clone());
         true
     }
 
@@ -239,7 +212,6 @@ impl Desk {
             let drivers = seat.driver.iter_mut();
             waiters.extend(drivers.flat_map(|driver| driver.take(|_| true)));
             waiters.extend(seat.first.clone());
-            seat.answered();
             seat.tell_driver();
         }
         waiters

@@ -199,21 +199,28 @@ impl DriverTask {
             Attempted::Busy(busy) => {
                 under_way.trouble = None;
                 self.with_driver(|driver, now| driver.found_busy(now, id, busy));
+                self.tell_busy();
             }
             Attempted::Withdrawn => {
                 self.with_driver(|driver, now| driver.withdrawn(now));
             }
             Attempted::TooLate(failure) => {
+                self.fail_tried(&failure);
                 under_way.trouble = Some(failure);
                 self.with_driver(|driver, now| driver.came_too_late(now));
             }
             Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
+                if matches!(failure, Failure::Unknown(_)) {
+                    self.fail_tried(&failure);
+                }
                 under_way.trouble = Some(failure);
                 under_way.reconnect = Some(self.reconnected());
                 self.with_driver(|driver, now| driver.failed(now));
             }
             Attempted::Failed(Failure::Refused { code, message }) if attempt::waits_out(&code) => {
-                under_way.trouble = Some(Failure::Refused { code, message });
+                let refused = Failure::Refused { code, message };
+                self.fail_tried(&refused);
+                under_way.trouble = Some(refused);
                 self.with_driver(|driver, now| driver.failed(now));
             }
             Attempted::Failed(failure) => {
@@ -223,6 +230,22 @@ impl DriverTask {
                 all.iter()
                     .for_each(|request| request.fail(failure.clone().into()));
             }
+        }
+    }
+
+    /// Those that came before the last attempt was sent, and do not wait, hear that the lock is busy.
+    fn tell_busy(&self) {
+        let tried = self.with_driver(|driver, now| driver.take_tried(now));
+        for late in tried.into_iter().flatten() {
+            late.who.busy(late.waited, late.rest);
+        }
+    }
+
+    /// The same when the attempt had no good answer.
+    fn fail_tried(&self, failure: &Failure) {
+        let tried = self.with_driver(|driver, now| driver.take_tried(now));
+        for late in tried.into_iter().flatten() {
+            late.who.fail(failure.clone().into());
         }
     }
 
@@ -247,7 +270,11 @@ impl DriverTask {
         figures::granted(cause.as_str(), || waited);
         tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
         self.core.keeper().offer(grant.hold.clone(), &request);
+        // First those of its owner, who are not to find the name busy with themselves.
         enter_with(tenure);
+        if !grant.more {
+            self.tell_busy();
+        }
     }
 
     fn listened(&self, listened: Result<Subscription, Failure>) {

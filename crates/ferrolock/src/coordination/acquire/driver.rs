@@ -12,6 +12,7 @@ mod cause;
 mod courtesy;
 mod lateness;
 mod places;
+mod tries;
 pub(crate) use cause::Cause;
 pub(crate) use lateness::LAST_ANSWER;
 
@@ -37,6 +38,8 @@ pub(crate) struct Driver<W> {
     next_id: u64,
     /// The attempt under way: what was heard before it was sent, and when that was.
     attempt: Option<Sent>,
+    /// Attempts that were sent so far.
+    attempts: u64,
     /// When the next attempt is due, and why.
     due: Option<(Tick, Cause)>,
     /// Why the attempt under way was made; kept for whoever counts.
@@ -79,6 +82,17 @@ struct Waiter<W> {
     is_known: bool,
     /// Where it stands in that queue.
     place: Option<u64>,
+    stay: Stay,
+    /// Attempts that were sent before it came: their answers are older than its question.
+    came_after: u64,
+}
+
+/// What a waiter does when the lock is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stay {
+    Waits,
+    /// It goes with the first answer, and puts up with none until then.
+    Tries(Tick),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +154,7 @@ impl<W> Driver<W> {
             line: VecDeque::new(),
             next_id: 0,
             attempt: None,
+            attempts: 0,
             due: None,
             cause: Cause::Arrival,
             heard: 0,
@@ -166,7 +181,7 @@ impl<W> Driver<W> {
         &mut self,
         now: Tick,
         who: W,
-        (joined, deadline): (Tick, Option<Tick>),
+        (joined, deadline, stay): (Tick, Option<Tick>, Stay),
         place: Place,
         round_trip: Duration,
     ) -> u64 {
@@ -179,14 +194,17 @@ impl<W> Driver<W> {
             deadline,
             is_known: false,
             place: None,
+            stay,
+            came_after: self.attempts,
         };
         match place {
             Place::Back => self.line.push_back(waiter),
             Place::Front => self.line.push_front(waiter),
         }
         self.idle_since = None;
-        let goes_now = self.line.len() == 1 || self.has_places;
-        if goes_now && self.attempt.is_none() {
+        if stay != Stay::Waits && self.attempt.is_none() {
+            self.try_at(now, Cause::Arrival);
+        } else if (self.line.len() == 1 || self.has_places) && self.attempt.is_none() {
             // Whoever released last and comes again at once lets those go first who heard of the release.
             let pause = match self.ours {
                 OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
@@ -297,6 +315,7 @@ impl<W> Driver<W> {
 
     /// The attempt is handed over now.
     pub(crate) fn sent(&mut self, now: Tick) {
+        self.attempts += 1;
         self.attempt = Some(Sent {
             at: now,
             heard: self.heard,
@@ -326,6 +345,7 @@ impl<W> Driver<W> {
         let position = self.line.iter().position(|waiter| waiter.id == id);
         let waiter = position.and_then(|position| self.line.remove(position));
         self.plan_newcomers(now);
+        self.plan_tries(now);
         waiter.map(|waiter| (waiter.who, now.since(waiter.joined)))
     }
 
@@ -355,6 +375,7 @@ impl<W> Driver<W> {
             _ => poll,
         });
         self.plan_newcomers(now);
+        self.plan_tries(now);
     }
 
     /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
@@ -399,7 +420,8 @@ impl<W> Driver<W> {
 
     /// What to do now; called again after each thing done and each event.
     pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
-        let silent = self.take_unanswered(now);
+        let mut silent = self.take_unanswered(now);
+        silent.extend(self.take_overdue_tries(now));
         if !silent.is_empty() {
             return Next::Unreachable(silent);
         }
@@ -415,7 +437,7 @@ impl<W> Driver<W> {
                 self.cause = cause;
                 return Next::Attempt { id, cause };
             }
-            if self.listening == Listening::No && self.busy.is_some() {
+            if self.listening == Listening::No && self.busy.is_some() && self.is_waited_for() {
                 self.listening = Listening::Asked;
                 return Next::Listen;
             }

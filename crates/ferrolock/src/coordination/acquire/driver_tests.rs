@@ -45,7 +45,7 @@ pub(super) fn sleeps_until(driver: &mut Driver<&'static str>, now: Tick) -> Tick
 /// A driver with one waiter that found it busy, listens, and sleeps.
 fn settled(rest: Rest) -> Driver<&'static str> {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     assert_eq!(attempt(&mut driver, at(0)).1, Cause::Arrival);
     driver.found_busy(at(1), 0, rest);
     assert!(matches!(driver.next(at(1)), Next::Listen));
@@ -65,7 +65,7 @@ pub(super) fn settled_with(seed: u64, rest: Rest) -> Driver<&'static str> {
 #[test]
 fn a_free_lock_costs_one_attempt_and_no_subscription() {
     let mut driver = driver();
-    let id = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
 
     assert_eq!(attempt(&mut driver, at(0)), (id, Cause::Arrival));
     assert_eq!(
@@ -128,7 +128,7 @@ fn without_any_message_the_lock_is_polled_ever_more_rarely_but_within_ten_second
 fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
     let mut driver = settled(Rest::Left(Duration::from_secs(3600)));
     for _ in 0..49 {
-        driver.join(at(4), "more", (at(4), None), Place::Back, RTT);
+        driver.join(at(4), "more", (at(4), None, Stay::Waits), Place::Back, RTT);
     }
     let (mut now, mut attempts) = (at(4), 0);
     while now < at(10_004) {
@@ -149,7 +149,13 @@ fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
 #[test]
 fn who_gives_up_asks_once_more_and_then_hears_busy() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), Some(at(500))), Place::Back, RTT);
+    driver.join(
+        at(0),
+        "a",
+        (at(0), Some(at(500)), Stay::Waits),
+        Place::Back,
+        RTT,
+    );
     attempt(&mut driver, at(0));
     driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
@@ -166,7 +172,13 @@ fn who_gives_up_asks_once_more_and_then_hears_busy() {
 #[test]
 fn a_waiter_whose_last_attempt_is_not_answered_hears_unreachable_and_not_busy() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), Some(at(500))), Place::Back, RTT);
+    driver.join(
+        at(0),
+        "a",
+        (at(0), Some(at(500)), Stay::Waits),
+        Place::Back,
+        RTT,
+    );
     attempt(&mut driver, at(0));
 
     assert_eq!(sleeps_until(&mut driver, at(1)), at(580));
@@ -176,7 +188,7 @@ fn a_waiter_whose_last_attempt_is_not_answered_hears_unreachable_and_not_busy() 
 #[test]
 fn a_call_without_limit_does_not_wait_for_a_silent_server_for_ever() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
 
     assert_eq!(sleeps_until(&mut driver, at(1)), at(30_000));
@@ -199,7 +211,7 @@ fn who_released_last_lets_others_go_first() {
     let mut waited = 0;
     for seed in 0..100 {
         let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
-        driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+        driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
         driver.sent(at(0));
         driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.next(at(1));
@@ -221,7 +233,7 @@ fn who_released_last_lets_others_go_first() {
 fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
     for seed in 0..100 {
         let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
-        driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+        driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
         driver.sent(at(0));
         driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.next(at(1));
@@ -244,7 +256,13 @@ fn whoever_comes_during_an_outage_has_its_own_time() {
     driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
     driver.failed(at(20));
-    driver.join(at(25_020), "b", (at(25_020), None), Place::Back, RTT);
+    driver.join(
+        at(25_020),
+        "b",
+        (at(25_020), None, Stay::Waits),
+        Place::Back,
+        RTT,
+    );
 
     assert!(matches!(driver.next(at(30_020)), Next::Unreachable(late) if late.len() == 1));
     driver.sent(at(30_020));
@@ -254,7 +272,7 @@ fn whoever_comes_during_an_outage_has_its_own_time() {
 #[test]
 fn a_grant_for_somebody_who_has_gone_is_nobodys() {
     let mut driver = driver();
-    let id = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
     driver.take(|_| true);
 
@@ -264,7 +282,7 @@ fn a_grant_for_somebody_who_has_gone_is_nobodys() {
 #[test]
 fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
     driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
@@ -289,8 +307,8 @@ fn without_a_subscription_the_lock_is_polled_with_growing_pauses() {
 #[test]
 fn without_a_subscription_the_pauses_begin_anew_after_a_grant() {
     let mut driver = driver();
-    let first = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
-    driver.join(at(0), "b", (at(0), None), Place::Back, RTT);
+    let first = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    driver.join(at(0), "b", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
     driver.found_busy(at(1), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(1)), Next::Listen));
@@ -307,8 +325,8 @@ fn without_a_subscription_the_pauses_begin_anew_after_a_grant() {
 #[test]
 fn who_was_not_there_for_an_offer_comes_back_to_the_front() {
     let mut driver = settled(Rest::NoExpiry);
-    driver.join(at(5), "b", (at(5), None), Place::Back, RTT);
-    let first = driver.join(at(6), "c", (at(6), None), Place::Front, RTT);
+    driver.join(at(5), "b", (at(5), None, Stay::Waits), Place::Back, RTT);
+    let first = driver.join(at(6), "c", (at(6), None, Stay::Waits), Place::Front, RTT);
     driver.message(at(7), Wake::Front, RTT);
 
     assert_eq!(attempt(&mut driver, at(20)).0, first);
@@ -326,11 +344,17 @@ fn a_subscription_lingers_after_the_last_waiter() {
 #[test]
 fn a_newcomer_does_not_inherit_the_silence_that_others_gave_up_on() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
     assert!(matches!(driver.next(at(30_000)), Next::Unreachable(_)));
 
-    driver.join(at(31_000), "b", (at(31_000), None), Place::Back, RTT);
+    driver.join(
+        at(31_000),
+        "b",
+        (at(31_000), None, Stay::Waits),
+        Place::Back,
+        RTT,
+    );
 
     assert_eq!(sleeps_until(&mut driver, at(31_000)), at(61_000));
 }
@@ -338,7 +362,8 @@ fn a_newcomer_does_not_inherit_the_silence_that_others_gave_up_on() {
 #[test]
 fn each_waiter_is_known_by_its_own_number() {
     let mut driver = driver();
-    let ids = ["a", "b", "c"].map(|who| driver.join(at(0), who, (at(0), None), Place::Back, RTT));
+    let ids = ["a", "b", "c"]
+        .map(|who| driver.join(at(0), who, (at(0), None, Stay::Waits), Place::Back, RTT));
 
     let known = ids.map(|id| driver.waiter(id).copied());
 
@@ -352,7 +377,7 @@ fn who_joins_a_line_waits_with_it() {
     let mut driver = settled(Rest::NoExpiry);
     let planned = sleeps_until(&mut driver, at(3));
 
-    driver.join(at(4), "b", (at(4), None), Place::Back, RTT);
+    driver.join(at(4), "b", (at(4), None, Stay::Waits), Place::Back, RTT);
 
     assert_eq!(sleeps_until(&mut driver, at(4)), planned);
 }
@@ -423,7 +448,7 @@ fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection
 #[test]
 fn a_refusal_is_heard_by_all_in_line() {
     let mut driver = settled(Rest::NoExpiry);
-    driver.join(at(4), "b", (at(4), None), Place::Back, RTT);
+    driver.join(at(4), "b", (at(4), None, Stay::Waits), Place::Back, RTT);
     driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
 
@@ -437,7 +462,7 @@ fn a_refusal_is_heard_by_all_in_line() {
 #[test]
 fn a_grant_that_comes_too_late_by_hours_is_followed_by_another_attempt() {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
     let morning = 8 * 3600 * 1000;
 
@@ -451,8 +476,8 @@ fn a_grant_that_comes_too_late_by_hours_is_followed_by_another_attempt() {
 #[test]
 fn an_attempt_that_was_not_made_is_made_for_the_next_in_line() {
     let mut driver = driver();
-    let first = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
-    let second = driver.join(at(0), "b", (at(0), None), Place::Back, RTT);
+    let first = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    let second = driver.join(at(0), "b", (at(0), None, Stay::Waits), Place::Back, RTT);
     assert_eq!(attempt(&mut driver, at(0)).0, first);
     driver.take(|who| *who == "a");
 

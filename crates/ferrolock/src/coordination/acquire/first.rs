@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::attempt::{Attempt, Attempted, Grant, explained};
 use super::driver::Place;
-use super::{Patience, Request, Stranded, attempt_once, enter_with, queue};
+use super::{Patience, Request, enter_with, queue};
 use crate::coordination::hold::Hold;
 use crate::coordination::keeper::{AlarmKey, offer_time};
 use crate::coordination::{Core, unpoisoned};
@@ -176,14 +176,7 @@ fn hand_over(
 ) {
     unpoisoned(&core.desk).walked_out(request);
     let begun = begun(core, request, sent, attempt);
-    let handed = match request.patience {
-        Patience::None => core.runtime().map(|runtime| {
-            let stranded = Stranded::new(request.clone());
-            runtime.spawn(attempt_once(core.clone(), stranded, Some(begun)));
-        }),
-        Patience::Asks(_) | Patience::Insists(_) => queue(core, request, Place::Front, Some(begun)),
-    };
-    if let Err(error) = handed {
+    if let Err(error) = queue(core, request, Place::Front, Some(begun)) {
         request.fail(error);
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Request;
 use super::attempt::too_late;
 use super::driver::LAST_ANSWER;
-use super::{Request, Stranded};
+use super::stranded::Stranded;
 use crate::coordination::hold::Hold;
 use crate::coordination::release::{Driven, Unfinished, settle};
 use crate::coordination::{Tenure, unpoisoned};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::driver::Stay;
 use super::first::First;
 use super::late::LateGrants;
 use super::server_place::ServerPlace;
@@ -118,6 +119,14 @@ impl Request {
     pub(crate) fn command_limit(&self, core: &Core) -> Tick {
         let since = Tick::from_nanos(self.since.load(Ordering::Acquire));
         since.after(core.settings.command_limit)
+    }
+
+    /// What it does when the lock is busy.
+    pub(super) fn stay(&self, core: &Core) -> Stay {
+        match self.patience {
+            Patience::None => Stay::Tries(self.command_limit(core)),
+            Patience::Asks(_) | Patience::Insists(_) => Stay::Waits,
+        }
     }
 
     /// Whether there is time to go on waiting after a grant that was asked for at `sent` and came too late.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::coordination::acquire::driver::tests::{RTT, at, attempt, settled_with, waiting};
-use crate::coordination::acquire::driver::{Cause, Driver, Next, Place};
+use crate::coordination::acquire::driver::{Cause, Driver, Next, Place, Stay};
 use crate::protocol::scheme::Rest;
 
 /// How long we let others go first after a release of ours that so many heard, at most, of many draws.
@@ -43,7 +43,7 @@ fn who_does_not_listen_is_not_among_those_who_heard() {
     let mut waited = 0;
     for seed in 0..100 {
         let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
-        driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+        driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
         driver.sent(at(0));
         driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
@@ -63,7 +63,7 @@ fn who_released_last_and_comes_again_lets_others_go_first() {
         driver.release_begins(at(10));
         driver.release_ended(at(11), Some(5), RTT);
 
-        driver.join(at(12), "b", (at(12), None), Place::Back, RTT);
+        driver.join(at(12), "b", (at(12), None, Stay::Waits), Place::Back, RTT);
 
         waited += u32::from(matches!(driver.next(at(12)), Next::Sleep(_)));
         assert_eq!(attempt(&mut driver, at(15)).1, Cause::Arrival);

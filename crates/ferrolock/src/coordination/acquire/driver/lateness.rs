@@ -55,7 +55,11 @@ impl<W> Driver<W> {
         })
     }
 
-    fn take_if(&mut self, now: Tick, goes: impl Fn(&Self, &Waiter<W>) -> bool) -> Vec<Late<W>> {
+    pub(super) fn take_if(
+        &mut self,
+        now: Tick,
+        goes: impl Fn(&Self, &Waiter<W>) -> bool,
+    ) -> Vec<Late<W>> {
         let rest = self.busy.map(|(_, rest)| rest);
         let mut late = Vec::new();
         let mut index = 0;
@@ -128,6 +132,7 @@ impl<W> Driver<W> {
         deadlines
             .chain(due)
             .chain(silent)
+            .chain(self.tries_end())
             .min()
             .unwrap_or(Tick::FAR)
     }

@@ -1,12 +1,18 @@
 use crate::coordination::acquire::driver::tests::{RTT, at, attempt, driver, sleeps_until};
-use crate::coordination::acquire::driver::{Cause, Driver, Next, Place};
+use crate::coordination::acquire::driver::{Cause, Driver, Next, Place, Stay};
 use crate::engine::Tick;
 use crate::protocol::scheme::{Rest, Wake};
 
 /// A waiter with that deadline, whose server takes so long for each answer, at the time of the last of them.
 fn slow(answer_ms: u64, deadline: u64) -> (Driver<&'static str>, Tick) {
     let mut driver = driver();
-    driver.join(at(0), "a", (at(0), Some(at(deadline))), Place::Back, RTT);
+    driver.join(
+        at(0),
+        "a",
+        (at(0), Some(at(deadline)), Stay::Waits),
+        Place::Back,
+        RTT,
+    );
     attempt(&mut driver, at(0));
     driver.found_busy(at(answer_ms), 0, Rest::NoExpiry);
     assert!(matches!(driver.next(at(answer_ms)), Next::Listen));

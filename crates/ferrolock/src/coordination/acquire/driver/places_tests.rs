@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::coordination::acquire::driver::tests::{RTT, at, attempt, sleeps_until, waiting};
-use crate::coordination::acquire::driver::{Cause, Driver, Next, Place};
+use crate::coordination::acquire::driver::{Cause, Driver, Next, Place, Stay};
 use crate::protocol::scheme::{Busy, Rest, Waiting, Wake};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ fn at_place(place: u64) -> Busy {
 fn three() -> Driver<&'static str> {
     let mut driver = queued();
     for name in ["a", "b", "c"] {
-        driver.join(at(0), name, (at(0), None), Place::Back, RTT);
+        driver.join(at(0), name, (at(0), None, Stay::Waits), Place::Back, RTT);
     }
     for (id, place) in [30, 10, 20].into_iter().enumerate() {
         let id = u64::try_from(id).unwrap();
@@ -81,7 +81,7 @@ fn a_wake_for_no_waiter_of_ours_makes_no_attempt() {
 #[test]
 fn a_newcomer_that_is_named_before_it_knows_its_place_attempts_again() {
     let mut driver = queued();
-    let id = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
 
     driver.message(at(1), Wake::Named(5), RTT);
@@ -105,7 +105,7 @@ fn with_room_for_more_the_next_in_line_attempts_at_once() {
 #[test]
 fn a_waiter_that_got_no_place_waits_like_any_other() {
     let mut driver = queued();
-    let id = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
 
     driver.found_busy(at(1), id, Rest::NoExpiry);
@@ -121,7 +121,7 @@ fn a_kind_without_messages_follows_its_own_pace_and_never_listens() {
         ..waiting()
     };
     let mut driver: Driver<&str> = Driver::new(&waiting, Duration::from_secs(30), 7);
-    let id = driver.join(at(0), "a", (at(0), None), Place::Back, RTT);
+    let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
 
     driver.found_busy(at(1), id, Rest::NoExpiry);
