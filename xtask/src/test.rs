@@ -34,13 +34,14 @@ struct Step {
 }
 
 /// A step's `extent` is the smallest that includes it.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step::new("servers", Extent::Full, servers),
     Step::new("java", Extent::Full, java),
     Step::new("format", Extent::Quick, format),
     Step::new("clippy", Extent::Quick, clippy),
     Step::new("features", Extent::Quick, features),
     Step::new("tidy", Extent::Quick, |_| tidy::run()),
+    Step::new("memory orderings", Extent::Quick, orderings),
     Step::new("tests", Extent::Quick, tests),
     Step::new("plain cargo test", Extent::Full, plain),
     Step::new("docs", Extent::Full, docs),
@@ -167,6 +168,10 @@ fn features(run: &mut Run) -> Result<(), String> {
         )?;
     }
     Ok(())
+}
+
+fn orderings(run: &mut Run) -> Result<(), String> {
+    shell::run(shell::cargo(&run.root).args(["run", "--quiet", "-p", "orderings"]))
 }
 
 fn tests(run: &mut Run) -> Result<(), String> {

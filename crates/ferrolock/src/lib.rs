@@ -134,6 +134,7 @@ pub mod kind;
 mod name;
 mod options;
 mod owner;
+mod primitives;
 mod protocol;
 #[cfg(all(test, feature = "embedded"))]
 mod simulation;

@@ -9,14 +9,16 @@
 //!
 //! The deadline is one number, compared with the clock at every look: a timer may be late after a pause of the
 //! process, the clock is not.
+//!
+//! Threads meet here without a lock. What a renewal changes is written before the word that tells of it (the status,
+//! the number of renewals), with `Release`, and that word is read first, with `Acquire`: a caller that sees that it was
+//! renewed sees the deadline too. The models of it are in `orderings/`.
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Tenure;
@@ -24,6 +26,9 @@ use super::leaver::Leaver;
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;
+use crate::primitives::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU64, Notify, OnceLock, Ordering, fence,
+};
 
 /// Shared by a guard, its tenure and the keeper.
 #[derive(Debug)]
@@ -58,6 +63,7 @@ pub(crate) struct Waits<'a>(&'a AtomicBool);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
+        // The next renewal that waits sees what this one has done.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -212,6 +218,7 @@ impl Hold {
                 .fetch_max(until.as_nanos(), Ordering::AcqRel);
             self.deadline
                 .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+            // Last: with it comes the deadline.
             self.change(Status::Uncertain, Status::Held);
         }
         self.deadline()
@@ -240,6 +247,7 @@ impl Hold {
 
     /// A renewal ended, whatever it brought.
     pub(crate) fn renewal_ends(&self) {
+        // `Release`: a caller that finds no renewal under way sees what this one brought.
         self.renewals.fetch_sub(1, Ordering::AcqRel);
         self.renewal.notify_waiters();
     }
@@ -321,6 +329,14 @@ impl Hold {
     fn end(&self) {
         self.over.notify_waiters();
         self.tenure.core.tell_who_shuts_down();
+        self.cancel_token();
+    }
+
+    /// After the status, or the end of the client, was set.
+    fn cancel_token(&self) {
+        // Pairs with the one in `token`: one sets the status and looks for a token, the other sets the token and looks
+        // at the status. Without the fences both could look too early, and the token would never fire.
+        fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
         }
@@ -348,6 +364,7 @@ impl Hold {
     /// Fires when the hold is over in any way.
     pub(crate) fn token(&self) -> CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new).clone();
+        fence(Ordering::SeqCst);
         if matches!(self.status(), Status::Lost(_) | Status::Released)
             || self.tenure.core.is_closing()
         {
@@ -358,8 +375,6 @@ impl Hold {
 
     /// The client shuts down: whoever works under it is told, and may finish.
     pub(crate) fn warn(&self) {
-        if let Some(token) = self.token.get() {
-            token.cancel();
-        }
+        self.cancel_token();
     }
 }

@@ -1,11 +1,10 @@
 //! Where an `unlock` waits for its answer.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use super::unpoisoned;
 use crate::error::Result;
+use crate::primitives::{AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// In each hold; the first answer counts.
 #[derive(Debug)]
@@ -33,19 +32,19 @@ impl Default for Leaver {
 
 impl Leaver {
     pub(crate) fn answer(&self, answer: Result<u32>) {
-        let mut state = unpoisoned(&self.state);
-        let Leaving::Waiting(waker) = &mut *state else {
-            return;
-        };
-        let waker = waker.take();
-        *state = Leaving::Answered(answer);
-        drop(state);
-        waker.inspect(Waker::wake_by_ref);
+        tell(unpoisoned(&self.state), answer);
+    }
+
+    /// Answers that wait only. False: it is over, and another may have begun.
+    pub(crate) fn answer_in(&self, turn: u32, answer: Result<u32>) -> bool {
+        let state = unpoisoned(&self.state);
+        self.turn() == turn && tell(state, answer)
     }
 
     /// Which wait this is.
     pub(crate) fn turn(&self) -> u32 {
-        self.turn.load(Ordering::Acquire)
+        // Changes under the lock, by the one unlock that waits: that one, and all who compare under the lock, see it.
+        self.turn.load(Ordering::Relaxed)
     }
 
     /// Whether that wait goes on.
@@ -57,7 +56,7 @@ impl Leaver {
     /// It was answered, and waits for something else.
     pub(crate) fn again(&self) {
         let mut state = unpoisoned(&self.state);
-        self.turn.fetch_add(1, Ordering::AcqRel);
+        self.turn.fetch_add(1, Ordering::Relaxed);
         *state = Leaving::Waiting(None);
     }
 
@@ -72,4 +71,16 @@ impl Leaver {
             Leaving::Waiting(_) | Leaving::Over => Poll::Pending,
         }
     }
+}
+
+/// Wakes after the lock is free. False: no unlock waits.
+fn tell(mut state: MutexGuard<'_, Leaving>, answer: Result<u32>) -> bool {
+    let Leaving::Waiting(waker) = &mut *state else {
+        return false;
+    };
+    let waker = waker.take();
+    *state = Leaving::Answered(answer);
+    drop(state);
+    waker.inspect(Waker::wake_by_ref);
+    true
 }

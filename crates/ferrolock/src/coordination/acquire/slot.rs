@@ -1,13 +1,12 @@
 //! Where a caller's future waits: `Waiting → Offered → Accepted`, or `Withdrawn` when it did not come in time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-
-use tokio::sync::Notify;
 
 use crate::coordination::hold::Hold;
 use crate::coordination::unpoisoned;
 use crate::error::Error;
+use crate::primitives::{Mutex, Notify};
 
 /// Shared by the caller's future and whoever makes the attempts.
 #[derive(Debug)]

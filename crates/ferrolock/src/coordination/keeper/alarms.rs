@@ -79,9 +79,11 @@ impl Keeper {
                 self.set(until, Alarm::Unlock(hold.clone(), turn, Call::Last));
             }
             Call::Last => {
-                hold.leaver.answer(Err(tenure.not_released()));
-                tenure.open_gate();
-                self.settle(tenure);
+                let answer = Err(tenure.not_released());
+                if hold.leaver.answer_in(turn, answer) {
+                    tenure.open_gate();
+                    self.settle(tenure);
+                }
             }
         }
     }

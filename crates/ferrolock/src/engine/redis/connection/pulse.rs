@@ -1,11 +1,10 @@
 //! What one connection hears, and what it is still owed.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::super::trouble::Trouble;
 use crate::engine::{Clock, Tick};
+use crate::primitives::{AtomicU64, AtomicUsize, OnceLock, Ordering};
 
 /// The signs of life of one connection.
 ///
@@ -17,6 +16,8 @@ pub(in super::super) struct Pulse {
     heard: AtomicU64,
     /// When the oldest of the replies now owed began to be owed, at the latest.
     busy_since: AtomicU64,
+    /// Changes last and is read first (`Release`, `Acquire`): the watcher that sees that a reply is owed sees since when,
+    /// and one that sees no caller waiting sees those who gave up. The models of it are in `orderings/`.
     waiting: AtomicUsize,
     /// How often something was asked while something else was owed.
     asked: AtomicUsize,
@@ -69,7 +70,8 @@ impl Pulse {
     /// A reply is owed from `now` on. The clock is read for the first of many, and now and then.
     pub(in super::super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
         const TIMED_EVERY: usize = 64;
-        let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
+        // Another caller may come or go at this moment: then a byte has just come, or both have just asked.
+        let alone = self.waiting.load(Ordering::Acquire) == 0;
         let timed = alone
             || self
                 .asked
@@ -79,6 +81,7 @@ impl Pulse {
         if let (true, Some(now)) = (alone && !self.is_owed_by_leavers(), since) {
             self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
+        self.waiting.fetch_add(1, Ordering::AcqRel);
         Waiting {
             pulse: self,
             answered: false,
@@ -88,7 +91,7 @@ impl Pulse {
 
     /// For how long nothing came although something was owed.
     pub(in super::super) fn silence(&self, now: Tick) -> Duration {
-        if self.waiting.load(Ordering::Relaxed) == 0 && !self.is_owed_by_leavers() {
+        if self.waiting.load(Ordering::Acquire) == 0 && !self.is_owed_by_leavers() {
             return Duration::ZERO;
         }
         let busy = Tick::from_nanos(self.busy_since.load(Ordering::Relaxed));
@@ -127,7 +130,7 @@ impl Drop for Waiting<'_> {
         if !self.answered {
             self.pulse.gave_up.fetch_add(1, Ordering::Relaxed);
         }
-        self.pulse.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.pulse.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

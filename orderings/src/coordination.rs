@@ -1,0 +1,61 @@
+//! The library's slot, unlock answer and hold, and what they name.
+
+pub(crate) mod acquire;
+#[path = "../../crates/ferrolock/src/coordination/hold.rs"]
+pub(crate) mod hold;
+#[path = "../../crates/ferrolock/src/coordination/leaver.rs"]
+pub(crate) mod leaver;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use crate::primitives::unpoisoned;
+
+use crate::engine::Clock;
+use crate::primitives::{AtomicBool, Ordering};
+use hold::Hold;
+
+/// What a hold sees of its tenure.
+#[derive(Debug, Default)]
+pub(crate) struct Tenure {
+    pub(crate) keys: Keys,
+    pub(crate) id: &'static str,
+    pub(crate) core: Core,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    pub(crate) lock: &'static str,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    closing: AtomicBool,
+}
+
+/// Its alarms never ring: a wait that only an alarm would end is a deadlock.
+pub(crate) struct Keeper;
+
+impl Core {
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::Boot
+    }
+
+    pub(crate) fn keeper(&self) -> Keeper {
+        Keeper
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn tell_who_shuts_down(&self) {}
+}
+
+impl Keeper {
+    pub(crate) fn alarm_renewal(&self, _hold: &Arc<Hold>, _limit: Duration) {}
+}

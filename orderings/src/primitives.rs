@@ -1,0 +1,247 @@
+//! What the library's files take for those of the standard library and `tokio`: `loom`'s, which it plays in every order.
+//!
+//! Each can be made wrong in one way, so that a model can be seen to notice it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::sync::Condvar;
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+use crate::fault::{Fault, is_planted};
+
+pub(crate) use std::sync::atomic::Ordering;
+
+fn as_planted(order: Ordering) -> Ordering {
+    if is_planted(Fault::Relaxed) {
+        Ordering::Relaxed
+    } else {
+        order
+    }
+}
+
+/// The part of a read-and-write order that its write has.
+fn of_the_write(order: Ordering) -> Ordering {
+    match order {
+        Ordering::AcqRel => Ordering::Release,
+        other => other,
+    }
+}
+
+pub(crate) fn fence(order: Ordering) {
+    // There is no relaxed fence: without an order it is none.
+    if !is_planted(Fault::Relaxed) && !is_planted(Fault::NoFence) {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+macro_rules! atomics {
+    ($($name:ident of $value:ty),*) => {$(
+        #[derive(Debug)]
+        pub(crate) struct $name(loom::sync::atomic::$name);
+
+        impl $name {
+            pub(crate) fn new(value: $value) -> Self {
+                Self(loom::sync::atomic::$name::new(value))
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                self.0.load(as_planted(order))
+            }
+
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, as_planted(order));
+            }
+
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, as_planted(order))
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                from: $value,
+                to: $value,
+                done: Ordering,
+                not: Ordering,
+            ) -> Result<$value, $value> {
+                if is_planted(Fault::Torn) {
+                    let found = self.0.load(not);
+                    if found != from {
+                        return Err(found);
+                    }
+                    self.0.store(to, of_the_write(done));
+                    return Ok(found);
+                }
+                self.0.compare_exchange(from, to, as_planted(done), as_planted(not))
+            }
+        }
+    )*};
+}
+
+macro_rules! numbers {
+    ($($name:ident of $value:ty),*) => {
+        atomics!($($name of $value),*);
+
+        $(impl $name {
+            pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_add(value, as_planted(order))
+            }
+
+            pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_sub(value, as_planted(order))
+            }
+
+            pub(crate) fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_max(value, as_planted(order))
+            }
+        })*
+    };
+}
+
+atomics!(AtomicBool of bool);
+numbers!(AtomicU8 of u8, AtomicU32 of u32, AtomicU64 of u64, AtomicUsize of usize, AtomicI64 of i64);
+
+impl Default for AtomicBool {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.lock() {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    }
+}
+
+/// Orders as the standard one does: a value is set with `Release` and looked for with `Acquire`.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T> {
+    is_set: AtomicBool,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_set: AtomicBool::new(false),
+            value: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        let is_set = self.is_set.load(Ordering::Acquire);
+        self.value.get().filter(|_| is_set)
+    }
+
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        let set = self.value.set(value);
+        self.is_set.swap(true, Ordering::AcqRel);
+        set
+    }
+
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        let value = self.value.get_or_init(make);
+        self.is_set.swap(true, Ordering::AcqRel);
+        value
+    }
+}
+
+/// Like `tokio`'s as far as the library uses it: wakes all who wait, and a wait begins when it is made.
+#[derive(Debug)]
+pub(crate) struct Notify(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    calls: usize,
+    wakers: Vec<Waker>,
+}
+
+pub(crate) struct Notified<'a> {
+    notify: &'a Notify,
+    /// How many calls there had been when it began.
+    since: Option<usize>,
+}
+
+impl Notify {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    pub(crate) fn notify_waiters(&self) {
+        let wakers = {
+            let mut heard = unpoisoned(&self.0);
+            heard.calls += 1;
+            std::mem::take(&mut heard.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        let since = (!is_planted(Fault::LateEar)).then(|| unpoisoned(&self.0).calls);
+        Notified {
+            notify: self,
+            since,
+        }
+    }
+}
+
+impl Notified<'_> {
+    #[expect(
+        clippy::unused_self,
+        reason = "as in `tokio`; here all are from the start"
+    )]
+    pub(crate) fn enable(self: Pin<&mut Self>) {}
+}
+
+impl Future for Notified<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut heard = unpoisoned(&self.notify.0);
+        let calls = heard.calls;
+        if self.since.is_some_and(|since| since != calls) {
+            return Poll::Ready(());
+        }
+        heard.wakers.push(cx.waker().clone());
+        drop(heard);
+        self.since = Some(calls);
+        Poll::Pending
+    }
+}
+
+/// Runs a future in this thread of the model; one that is never woken is a deadlock, which `loom` tells.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        let mut rang = unpoisoned(&bell.rang);
+        while !std::mem::take(&mut *rang) {
+            rang = match bell.ringing.wait(rang) {
+                Ok(rang) => rang,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+    }
+}
+
+#[derive(Default)]
+struct Bell {
+    rang: Mutex<bool>,
+    ringing: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if is_planted(Fault::LostWake) {
+            return;
+        }
+        *unpoisoned(&self.rang) = true;
+        self.ringing.notify_all();
+    }
+}
