@@ -39,15 +39,14 @@ pub(super) fn new_client_id(seed: Option<u64>) -> String {
     let n = u128::from_be_bytes(bytes);
     let n = (n & !(0xf << 76)) | (8 << 76);
     let n = (n & !(0b11 << 62)) | (0b10 << 62);
-    let hex = format!("{n:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    let part = |shift: u32, mask: u128| (n >> shift) & mask;
     format!(
-        "{}-{}-{}-{}-{}",
-        part(0, 8),
-        part(8, 12),
-        part(12, 16),
-        part(16, 20),
-        part(20, 32)
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 0xffff_ffff),
+        part(80, 0xffff),
+        part(64, 0xffff),
+        part(48, 0xffff),
+        part(0, 0xffff_ffff_ffff)
     )
 }
 
