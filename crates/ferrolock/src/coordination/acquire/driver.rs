@@ -6,7 +6,8 @@
 //! The order that loses no wake-up: attempt → busy → listen → confirmed → attempt again → sleep. Every message on the
 //! channel is counted; if the count moved while an attempt was under way, a *busy* that comes back is stale and the
 //! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
-//! deadline, or the safety poll: a message may never come.
+//! deadline, or the safety poll: a message may never come. One attempt is under way at a time, for the front of the
+//! line, and none beside a release of ours. After the last waiter the subscription stays for 5 s.
 
 mod cause;
 mod courtesy;

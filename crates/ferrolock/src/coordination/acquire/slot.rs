@@ -1,4 +1,13 @@
-//! Where a caller's future waits: `Waiting → Offered → Accepted`, or `Withdrawn` when it did not come in time.
+//! Where a caller's future waits.
+//!
+//! ```text
+//! Waiting ──offer──▶ Offered ──polled──▶ Over (the caller has a guard)
+//!    │  ▲               │
+//!    │  └───polled──┐   └──1 s or a third of the lease──▶ Withdrawn
+//!    │              └────────────────────────────────────────┘   (the caller waits again, at the front)
+//!    └──answer──▶ Answered (busy, or an error) ──polled──▶ Over
+//! dropped in any state ──▶ Over; what was offered is given back
+//! ```
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -4,6 +4,9 @@
 //! done when it is answered; and the field of an acquire whose outcome is unknown, which may still run late, so its
 //! release is repeated until one has found the field (an acquire is sent once, so it cannot run after that), or two
 //! leases have passed. A new connection brings the next try forward.
+//!
+//! Tries come at once, after 1, 3 and 10 s, then regularly: a release every 10 s, until the longest lease that the
+//! server was asked for is over and the tenure leaves; a field every third of its lease, and at least every 10 s.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -5,10 +5,10 @@
 //!
 //! | a hold is | waits for | then |
 //! |---|---|---|
-//! | offered | the end of its offer | given back: nobody came for it |
+//! | offered | the end of its offer: 1 s, or a third of the lease | given back: its caller did not come for it |
 //! | kept, fixed lease | its deadline | lost |
-//! | kept, renewed | the next renewal, or its deadline | asked for, or lost |
-//! | kept, renewal under way | the renewal's limit, or its deadline | tried again over the other connection, or lost |
+//! | kept, renewed | the next renewal (a third of the lease, up to a tenth earlier: on a grid, where holds with the same interval meet), or its deadline | asked for, or lost |
+//! | kept, renewal under way | the renewal's limit (the command limit, or a sixth of the lease), or its deadline | tried again after a thirtieth of the lease, every other time over the spare connection; or lost |
 //! | kept, the call it shared was refused | nothing | asked for at once, alone until it is confirmed |
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
