@@ -3,7 +3,6 @@
 //! All lock logic is Lua, written once. An [`Engine`] runs a script atomically, listens on channels and tells the
 //! time it is judged by; everything above this file is the same for all engines.
 
-pub(crate) mod calling;
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -17,12 +16,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use calling::Calling;
 pub(crate) use clock::{Clock, Tick};
 
 use crate::protocol::renewal::RowError;
 use crate::protocol::scheme::BadReply;
-use crate::protocol::script::Call;
+use crate::protocol::script::{Call, Value};
 
 /// What calls are told after the end of the client.
 pub(crate) const SHUT_DOWN: &str = "the client was shut down";
@@ -34,6 +32,9 @@ pub(crate) const KEEPER_THREAD: &str = "ferrolock-keeper";
 
 /// A boxed future, as the methods of [`Engine`] return it.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// A reply to come.
+pub(crate) type Calling = Boxed<Result<Value, Failure>>;
 
 /// Runs scripts, delivers messages, tells the time.
 ///

@@ -206,7 +206,7 @@ impl Lying {
 impl Engine for Lying {
     fn call(&self, lane: Lane, call: Call) -> Calling {
         let shared = self.shared.clone();
-        Calling::new(async move {
+        Box::pin(async move {
             let lie = shared.see(lane, &call);
             shared.perform(lie, lane, call).await
         })

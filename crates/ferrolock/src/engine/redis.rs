@@ -36,7 +36,6 @@ use self::connection::scripts::Scripts;
 pub use self::connection::tls::Tls;
 use self::subscriptions::bus::Bus;
 use self::trouble::{Class, Trouble};
-use super::calling::Boxes;
 use super::{Boxed, Calling, Clock, Engine, Failure, Lane, Listener, ShortestLease, Subscription};
 use crate::protocol::script::{Call, Script};
 
@@ -50,7 +49,6 @@ pub(crate) struct RedisEngine {
     keeper: Arc<Link>,
     spare: Arc<Link>,
     bus: Arc<Bus>,
-    boxes: Arc<Boxes>,
 }
 
 /// Why the first connection failed: one line, no credentials.
@@ -84,7 +82,6 @@ impl RedisEngine {
             keeper: link("keeper", Home::FirstUser),
             spare: link("keeper's spare", Home::FirstUser),
             bus: Bus::new(config.clone(), home),
-            boxes: Arc::default(),
             config,
             runtime,
             scripts,
@@ -125,7 +122,7 @@ impl RedisEngine {
 impl Engine for RedisEngine {
     fn call(&self, lane: Lane, call: Call) -> Calling {
         let link = self.link(lane).clone();
-        self.boxes.put(async move { link.call(&call).await })
+        Box::pin(async move { link.call(&call).await })
     }
 
     fn ready(&self, lane: Lane) -> Boxed<()> {

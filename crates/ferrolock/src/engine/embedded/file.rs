@@ -43,7 +43,6 @@ use self::environment::{Asking, Environment};
 use self::leaving::Loser;
 use self::openings::opened;
 use super::memory::shut_down;
-use crate::engine::calling::Boxes;
 use crate::engine::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, LoseAll, Subscription, unpoisoned,
 };
@@ -60,7 +59,6 @@ const ENTRIES_MAX: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct FileEngine {
     user: Arc<User>,
-    boxes: Arc<Boxes>,
     address: String,
 }
 
@@ -94,7 +92,6 @@ impl FileEngine {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             address: place.address(),
-            boxes: Arc::default(),
             user: Arc::new(User {
                 at: folder::store_path(&place).into(),
                 place,
@@ -217,7 +214,7 @@ impl User {
 
 impl Engine for FileEngine {
     fn call(&self, lane: Lane, call: Call) -> Calling {
-        self.boxes.put(self.user.clone().call(lane, call))
+        Box::pin(self.user.clone().call(lane, call))
     }
 
     fn ready(&self, _lane: Lane) -> Boxed<()> {

@@ -56,7 +56,7 @@ impl MemoryEngine {
 impl Engine for MemoryEngine {
     fn call(&self, _lane: Lane, call: Call) -> Calling {
         let (space, closed) = (self.space.clone(), self.closed.clone());
-        Calling::new(async move {
+        Box::pin(async move {
             if closed.load(Ordering::Acquire) {
                 return Err(shut_down());
             }
