@@ -92,14 +92,14 @@ impl Worker {
             let client = self.client.clone();
             let prefix = asked["prefix"].as_str().unwrap().to_owned();
             tasks.spawn(async move {
-                let mut random = Random(task);
+                let mut random = fastrand::Rng::with_seed(task);
                 let mut took = Vec::new();
                 loop {
                     let asked = now();
                     if asked >= deadline {
                         return took;
                     }
-                    let name = format!("{prefix}{}", random.below(names));
+                    let name = format!("{prefix}{}", random.u64(..names));
                     let guard = client.lock(name).lock().await.unwrap();
                     guard.unlock().await.unwrap();
                     took.push(now() - asked);
@@ -204,19 +204,4 @@ fn span(asked: &Value) -> (u64, u64) {
     let time = Duration::from_millis(figure(asked, "for_ms"));
     let begun = now();
     (begun, begun + u64::try_from(time.as_nanos()).unwrap())
-}
-
-/// Numbers without a pattern that matters here: an xorshift of a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        // A state of 0 would stay 0.
-        let mut state = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        self.0 = state;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
-    }
 }

@@ -211,6 +211,20 @@ pub(crate) fn no_address() -> String {
     format!("this is no address: one begins with {begin}")
 }
 
+/// The bytes that an address means; `None`: a `%` without two hexadecimal digits.
+#[cfg(any(feature = "redis", all(feature = "embedded", target_os = "linux")))]
+fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+    let (mut decoded, mut bytes) = (Vec::with_capacity(text.len()), text.bytes());
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => u8::try_from(digit(bytes.next())? * 16 + digit(bytes.next())?).ok()?,
+            byte => byte,
+        });
+    }
+    Some(decoded)
+}
+
 impl From<BadReply> for Failure {
     /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
     fn from(BadReply(script, reply): BadReply) -> Self {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::engine::percent_decoded;
+
 /// Where a store is, and what it may lie on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -72,16 +74,8 @@ fn local(path: &str) -> Result<&str, String> {
 }
 
 fn decoded(text: &str) -> Result<String, String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let byte = part
-            .get(..2)
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-            .ok_or("a % in a path is written %25, and a ? is written %3F")?;
-        bytes.push(byte);
-        bytes.extend(part.bytes().skip(2));
-    }
+    let bytes =
+        percent_decoded(text).ok_or("a % in a path is written %25, and a ? is written %3F")?;
     String::from_utf8(bytes).map_err(|_| "a path must be UTF-8".to_owned())
 }
 
@@ -131,6 +125,7 @@ mod tests {
             ("//server/locks", "\"server\""),
             ("/a?b", "%3F"),
             ("/100%", "%25"),
+            ("/100%+1", "%25"),
             ("/%ff", "UTF-8"),
             ("/a%00", "zero byte"),
         ] {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::config::{NO_TLS, Place};
-use crate::engine::no_address;
+use crate::engine::{no_address, percent_decoded};
 
 const PORT: u16 = 6379;
 
@@ -141,22 +141,11 @@ fn parse_query(query: &str, parts: &mut Parts) -> Result<(), String> {
 }
 
 fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        match (digit(rest.next()), digit(rest.next())) {
-            (Some(high), Some(low)) => {
-                bytes.push(u8::try_from(high * 16 + low).unwrap_or(u8::MAX));
-            }
-            _ => return err("a % in the address is not followed by two hexadecimal digits"),
-        }
+    match percent_decoded(text).map(String::from_utf8) {
+        Some(Ok(text)) => Ok(text),
+        Some(Err(_)) => err("the address is not utf-8 once it is decoded"),
+        None => err("a % in the address is not followed by two hexadecimal digits"),
     }
-    String::from_utf8(bytes).or_else(|_| err("the address is not utf-8 once it is decoded"))
 }
 
 fn filled(text: String) -> Option<String> {
