@@ -18,14 +18,18 @@ use hold::Hold;
 /// What a hold sees of its tenure.
 #[derive(Debug, Default)]
 pub(crate) struct Tenure {
-    pub(crate) keys: Keys,
+    pub(crate) scheme: Scheme,
     pub(crate) id: &'static str,
     pub(crate) core: Core,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Keys {
-    pub(crate) lock: &'static str,
+pub(crate) struct Scheme;
+
+impl Scheme {
+    pub(crate) fn name(&self) -> &'static str {
+        "lock"
+    }
 }
 
 #[derive(Debug, Default)]

@@ -1,8 +1,7 @@
 //! The library's pulse, and the models of it: it is visible only here.
 
+mod connection;
 pub(crate) mod models;
-#[path = "../../../crates/ferrolock/src/engine/redis/pulse.rs"]
-mod pulse;
 
 mod trouble {
     #[derive(Debug)]

@@ -145,7 +145,7 @@ mod boot {
             let descriptor = timerfd_create(TimerfdClockId::Boottime, flags).ok()?;
             #[expect(
                 deprecated,
-                reason = "an `OwnedFd` keeps the promise that `new` cannot check"
+                reason = "an `OwnedFd` keeps the promise that `new` cannot check; the other constructor is `unsafe`"
             )]
             AsyncFd::new(descriptor).ok().map(BootTimer)
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::spawn;
 
-use super::pulse::Pulse;
+use super::connection::pulse::Pulse;
 use crate::engine::Tick;
 
 /// Long after the last byte came.
