@@ -1,10 +1,7 @@
 //! The library's slot, unlock answer and hold, and what they name.
 
-pub(crate) mod acquire;
-#[path = "../../crates/ferrolock/src/coordination/hold.rs"]
-pub(crate) mod hold;
-#[path = "../../crates/ferrolock/src/coordination/leaver.rs"]
-pub(crate) mod leaver;
+pub(crate) mod holding;
+pub(crate) mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +10,7 @@ pub(crate) use crate::primitives::unpoisoned;
 
 use crate::engine::Clock;
 use crate::primitives::{AtomicBool, Ordering};
-use hold::Hold;
+use holding::hold::Hold;
 
 /// What a hold sees of its tenure.
 #[derive(Debug, Default)]

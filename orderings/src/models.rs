@@ -1,8 +1,8 @@
 //! All models: what must hold in every order of steps, and by which planted faults each is seen to fail.
 
 mod hold;
-mod leaver;
 mod slot;
+mod unlock_answer;
 
 use crate::engine::redis::models as pulse;
 use crate::fault::Fault;
@@ -32,8 +32,8 @@ models! {
     slot::a_grant_wakes_the_caller notices LostWake;
     slot::a_grant_has_one_owner_when_its_caller_goes notices LateEar;
     slot::served_counts_from_when_it_was_made notices LateEar;
-    leaver::an_answer_wakes_the_unlock notices LostWake;
-    leaver::a_late_alarm_does_not_answer_the_next_wait notices LostWake;
+    unlock_answer::an_answer_wakes_the_unlock notices LostWake;
+    unlock_answer::a_late_alarm_does_not_answer_the_next_wait notices LostWake;
     hold::a_renewal_that_is_seen_has_moved_the_deadline notices Relaxed;
     hold::the_end_of_a_renewal_shows_its_deadline notices Relaxed, LateEar, LostWake;
     hold::a_hold_ends_in_one_way notices Torn;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::ClientBuilder;
-use crate::coordination::hold::Hold;
+use crate::coordination::holding::hold::Hold;
 use crate::coordination::{Alive, Core};
 use crate::engine::Lane;
 use crate::error::{Error, Result};

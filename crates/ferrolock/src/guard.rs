@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::coordination::acquire::{Request, acquire};
-use crate::coordination::hold::{Hold, Status};
-use crate::coordination::release::unlock;
+use crate::coordination::holding::hold::{Hold, Status};
+use crate::coordination::holding::release::unlock;
+use crate::coordination::waiting::{Request, acquire};
 use crate::coordination::{Alive, Tenure};
 use crate::engine::Lane;
 use crate::error::{Error, LostReason, Result};
@@ -275,12 +275,12 @@ impl<K: Lockable> Guard<K> {
             check_time("a delay", delay, || "use unlock".to_owned())
                 .map_err(|error| error.of(self.tenure.scheme.name()))?;
             self.ensure_held()?;
-            let lingers = match &self.hold {
-                Some(hold) => self.tenure.lingers(hold).await?,
+            let is_delayed = match &self.hold {
+                Some(hold) => self.tenure.begin_delay(hold).await?,
                 None => false,
             };
             match self.hold.take() {
-                Some(hold) if lingers => self.tenure.linger(&hold, delay).await,
+                Some(hold) if is_delayed => self.tenure.delay_release(&hold, delay).await,
                 Some(hold) => unlock(hold).await.map(drop),
                 None => Ok(()),
             }
@@ -365,7 +365,7 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
-            hold.give_back();
+            hold.release_in_background();
         }
     }
 }

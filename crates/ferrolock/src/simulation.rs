@@ -174,7 +174,7 @@ async fn life(seed: u64, per_mille: u32) -> Vec<String> {
     }
     clients.iter().for_each(|(_, lying)| lying.honest());
 
-    // Two leases of debts, what they left behind, and subscriptions that linger.
+    // Two leases of debts, what they left behind, and idle subscriptions.
     tokio::time::sleep(LEASE * 8).await;
     for name in NAMES {
         let lock = clients[0].0.lock(name);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::thread::spawn;
 
 use crate::coordination::Tenure;
-use crate::coordination::hold::{Hold, Status};
+use crate::coordination::holding::hold::{Hold, Status};
 use crate::engine::{Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;

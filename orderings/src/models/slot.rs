@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::thread::spawn;
 
-use crate::coordination::acquire::slot::{Found, Slot};
+use crate::coordination::waiting::slot::{Found, Slot};
 use crate::models::hold::hold;
 use crate::primitives::block_on;
 

@@ -1,9 +1,8 @@
 //! What keeps a client alive, and its end.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::{Core, unpoisoned};
+use crate::coordination::{Core, unpoisoned};
 use crate::engine::{SHUT_DOWN, Tick};
 use crate::error::Error;
 
@@ -36,7 +35,7 @@ impl Core {
         self.begin_closing();
         self.hand_over(self.now().after(limit));
         if !limit.is_zero() && !self.clock().is_virtual() {
-            self.errands.wait_for_releases(limit);
+            self.pending.wait_for_releases(limit);
         }
         self.close_when_quiet();
     }
@@ -45,8 +44,8 @@ impl Core {
     /// replies: the keeper, which has a thread of its own, releases what they take.
     pub(super) fn hand_over(self: &Arc<Self>, brisk_until: Tick) {
         let (attempts, tenures) = {
-            let desk = unpoisoned(&self.desk);
-            (desk.hand_attempts_over(), desk.tenures())
+            let names = unpoisoned(&self.names);
+            (names.hand_attempts_over(), names.tenures())
         };
         for tenure in tenures {
             if tenure.take_over() {
@@ -65,11 +64,11 @@ impl Core {
 
     /// New calls and those who wait are turned away from now on.
     pub(crate) fn begin_closing(&self) {
-        self.closing.store(true, Ordering::Release);
-        let waiters = unpoisoned(&self.desk).take_waiters();
+        self.set_closing();
+        let waiters = unpoisoned(&self.names).take_waiters();
         for request in waiters {
             request.fail(Error::closed(SHUT_DOWN));
         }
-        self.errands.tell_who_waits_for_room();
+        self.pending.tell_who_waits_for_room();
     }
 }

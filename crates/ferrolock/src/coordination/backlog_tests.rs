@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::errands::{Errand, Kind};
-use super::scenes::{insider, ms};
+use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::scenes::{insider, ms};
 use crate::engine::Lane;
 use crate::engine::lying::{Lie, Lying, Match};
 use crate::{CancellationToken, Client, ErrorKind};
@@ -43,9 +43,9 @@ async fn only_so_many_releases_of_dropped_guards_are_under_way_at_once() {
     owe(&client, &engine, 1000).await;
 
     assert_eq!(engine.hanging(), SENDS_MAX);
-    assert_eq!(core.errands.releases(), 1000);
+    assert_eq!(core.pending.releases(), 1000);
     answer(&engine).await;
-    assert_eq!(core.errands.all(), 0);
+    assert_eq!(core.pending.all(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,16 +130,16 @@ async fn renewals_do_not_wait_for_releases() {
 #[tokio::test(start_paused = true)]
 async fn unknown_acquires_have_a_bound_of_their_own() {
     let (_client, _engine, core) = insider();
-    let mut late: Vec<Errand> = (0..65_536)
-        .map(|_| Errand::new(&core, Kind::LateAcquire))
+    let mut late: Vec<PendingWork> = (0..65_536)
+        .map(|_| PendingWork::new(&core, Kind::LateAcquire))
         .collect();
-    assert!(!core.errands.is_full());
+    assert!(!core.pending.is_full());
 
-    late.push(Errand::new(&core, Kind::LateAcquire));
-    assert!(core.errands.is_full());
+    late.push(PendingWork::new(&core, Kind::LateAcquire));
+    assert!(core.pending.is_full());
     late.pop();
 
-    assert!(!core.errands.is_full());
+    assert!(!core.pending.is_full());
 }
 
 /// The lock is asked for when there is room, and its lease begins then.
@@ -174,12 +174,12 @@ async fn releases_that_wait_for_a_caller_keep_no_others_from_being_sent() {
         drop(guard);
     }
     sleep(ms(1)).await;
-    assert_eq!(core.errands.releases(), SENDS_MAX);
+    assert_eq!(core.pending.releases(), SENDS_MAX);
 
     drop(client.lock("a").lock().await.unwrap());
     sleep(ms(1)).await;
 
     assert!(!client.lock("a").is_locked().await.unwrap());
-    assert_eq!(core.errands.releases(), SENDS_MAX);
+    assert_eq!(core.pending.releases(), SENDS_MAX);
     drop(unlocks);
 }

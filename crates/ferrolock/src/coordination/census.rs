@@ -1,27 +1,27 @@
 //! What a client still has here, for tests that say that nothing is left.
 
-use super::keeper::Kept;
-use super::{Core, unpoisoned};
+use crate::coordination::keeper::Kept;
+use crate::coordination::{Core, unpoisoned};
 
 /// How many of each there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
-    pub(crate) seats: usize,
+    pub(crate) entries: usize,
     pub(crate) tenures: usize,
-    pub(crate) errands: usize,
+    pub(crate) pending: usize,
     pub(crate) kept: Kept,
 }
 
 impl Core {
     pub(crate) fn census(&self) -> Census {
-        let (seats, tenures) = {
-            let desk = unpoisoned(&self.desk);
-            (desk.seats(), desk.tenures().len())
+        let (entries, tenures) = {
+            let names = unpoisoned(&self.names);
+            (names.entries(), names.tenures().len())
         };
         Census {
-            seats,
+            entries,
             tenures,
-            errands: self.errands.all(),
+            pending: self.pending.all(),
             kept: self.keeper().kept_for(self),
         }
     }

@@ -10,11 +10,11 @@ use testkit::poll_once;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
-use super::Core;
-use super::acquire::attempt::{Attempt, Attempted};
-use super::acquire::{Patience, Request};
-use super::scenes::{insider, insider_with, ms};
 use crate::Owner;
+use crate::coordination::Core;
+use crate::coordination::scenes::{insider, insider_with, ms};
+use crate::coordination::waiting::attempt::{Attempt, Attempted};
+use crate::coordination::waiting::{Patience, Request};
 use crate::engine::lying::{Lie, Match, Reach, Silence};
 use crate::options::{LockOptions, Reentry, Settings};
 use crate::protocol::lock::PlainLock;
@@ -43,15 +43,15 @@ async fn the_last_handle_waits_for_a_grant_until_its_release_is_answered() {
     let Attempted::Granted(grant) = attempt.await else {
         panic!("a free lock");
     };
-    assert_eq!(core.errands.releases(), 1);
+    assert_eq!(core.pending.releases(), 1);
 
     engine.next_of(Match::script(RELEASE), Lie::DelayReply(ms(100)));
-    grant.give_back();
-    assert_eq!(core.errands.releases(), 1);
+    grant.release_in_background();
+    assert_eq!(core.pending.releases(), 1);
     sleep(ms(99)).await;
-    assert_eq!(core.errands.releases(), 1);
+    assert_eq!(core.pending.releases(), 1);
     sleep(ms(2)).await;
-    assert_eq!(core.errands.all(), 0);
+    assert_eq!(core.pending.all(), 0);
 }
 
 /// Nothing reads its answer: the keeper releases the field, and goes on until a release has found it.
@@ -71,7 +71,7 @@ async fn an_acquire_under_way_at_the_end_of_its_client_is_released_by_the_keeper
     let tries = engine.log_of(RELEASE);
     assert_eq!(tries.len(), 5, "{tries:?}");
     let core = weak.upgrade().unwrap();
-    assert_eq!(core.errands.releases(), 0);
+    assert_eq!(core.pending.releases(), 0);
 }
 
 /// Answered while its client ends: the keeper does not look for it any longer.
@@ -84,13 +84,13 @@ async fn an_acquire_that_is_answered_at_the_end_of_its_client_is_not_searched_fo
     let mut attempt = Box::pin(Attempt::new(&core, &asks, core.now()));
     assert!(poll_once(attempt.as_mut()).is_pending());
     core.hand_over(core.now().after(ms(250)));
-    assert_eq!(core.errands.releases(), 1);
+    assert_eq!(core.pending.releases(), 1);
 
     let answer = attempt.await;
 
     assert!(matches!(answer, Attempted::Busy(_)), "{answer:?}");
     sleep(ms(1)).await;
-    assert_eq!(core.errands.releases(), 0);
+    assert_eq!(core.pending.releases(), 0);
     assert!(held.is_held());
 }
 
@@ -104,7 +104,7 @@ async fn connections_end_while_the_keeper_is_free() {
     drop(guard);
     // Longer than a command may take: its release is a debt now.
     sleep(ms(3500)).await;
-    assert_eq!((core.errands.releases(), core.errands.all()), (0, 1));
+    assert_eq!((core.pending.releases(), core.pending.all()), (0, 1));
     let keeper = core.keeper().clone();
     engine.on_close(move || {
         assert!(keeper.is_free(), "the keeper's lock is held");
@@ -136,7 +136,7 @@ fn an_acquire_that_is_dropped_with_its_runtime_is_released_before_the_client_end
 
     drop(runtime);
 
-    assert_eq!(core.errands.all(), 0);
+    assert_eq!(core.pending.all(), 0);
     assert_eq!(engine.log_of(RELEASE).len(), 1);
 }
 
@@ -160,7 +160,7 @@ async fn a_reentry_that_was_given_up_does_not_keep_the_name_when_the_client_ends
     drop(client);
 
     assert_eq!(engine.log_of(RELEASE).len(), 1);
-    assert_eq!(core.errands.all(), 0);
+    assert_eq!(core.pending.all(), 0);
 }
 
 /// A client whose last handle waits for as long as it takes.
@@ -201,7 +201,10 @@ struct UsesTheClient {
 impl Wake for UsesTheClient {
     fn wake(self: Arc<Self>) {
         if let Some(core) = self.core.upgrade() {
-            assert!(core.desk.try_lock().is_ok(), "the desk's lock is held");
+            assert!(
+                core.names.try_lock().is_ok(),
+                "the lock of the table of names is held"
+            );
         }
         self.woken.fetch_add(1, Ordering::SeqCst);
     }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::scenes::{core, insider, ms};
-use super::unpoisoned;
+use crate::coordination::scenes::{core, insider, ms};
+use crate::coordination::unpoisoned;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
@@ -194,8 +194,8 @@ async fn an_owner_who_is_just_leaving_is_still_inside() {
     let lock = client.lock("x").owned_by(&owner);
     let guard = lock.lock().await.unwrap();
     let subject = PlainLock::new("x".into()).subject().clone();
-    let tenure = unpoisoned(&client.core().desk).live_tenure(&subject, &owner);
-    let hold = unpoisoned(&tenure.unwrap().state).members[0].clone();
+    let tenure = unpoisoned(&client.core().names).live_tenure(&subject, &owner);
+    let hold = tenure.unwrap().first_hold().unwrap();
 
     hold.release(client.core().now());
     let second = lock.try_lock().await.unwrap();

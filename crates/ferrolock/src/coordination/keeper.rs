@@ -12,6 +12,7 @@ pub(crate) mod debts;
 #[cfg(test)]
 mod kept;
 mod pay;
+pub(crate) mod pending;
 mod renewal;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
@@ -25,18 +26,18 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::alarms::Alarm;
-pub(crate) use self::alarms::AlarmKey;
-use self::batch::Grid;
-use self::debts::{Debts, Due as DebtDue};
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::keeper::alarms::Alarm;
+pub(crate) use crate::coordination::keeper::alarms::AlarmKey;
+use crate::coordination::keeper::batch::Grid;
+use crate::coordination::keeper::debts::{Debts, Due as DebtDue};
 #[cfg(test)]
-pub(crate) use self::kept::Kept;
-use self::watch::{Due, Watch};
-use super::acquire::Request;
-use super::errands::{Errand, Kind};
-use super::hold::Hold;
-use super::timer::Timer;
-use super::{Tenure, unpoisoned};
+pub(crate) use crate::coordination::keeper::kept::Kept;
+use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::keeper::watch::{Due, Watch};
+use crate::coordination::timer::Timer;
+use crate::coordination::waiting::Request;
+use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Clock, KEEPER_THREAD, Lane, Tick};
 use crate::error::LostReason;
 use crate::figures;
@@ -81,11 +82,11 @@ impl Watched {
     }
 }
 
-/// A release that is owed, and the errand that keeps the connections for it.
+/// A release that is owed, and the pending work that keeps the connections for it.
 #[derive(Clone, Debug)]
 struct Debt {
     what: Owed,
-    errand: Arc<Errand>,
+    pending: Arc<PendingWork>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ enum Owed {
 
 #[derive(Debug)]
 enum Job {
-    Settle(Arc<Tenure>, Errand),
+    Settle(Arc<Tenure>, PendingWork),
     /// The first hold of a client: its connection for renewals is made before it is needed.
     Connect(Arc<Tenure>),
 }
@@ -195,13 +196,13 @@ impl Keeper {
         self.wake_for(&state);
         drop(state);
         if let Err(hold) = request.slot.offer(hold) {
-            return hold.give_back();
+            return hold.release_in_background();
         }
         // If this thread stood still in between, the offer may have ended before it began.
         if !unpoisoned(&self.state).watch.is_watched(id)
             && let Some(hold) = request.slot.withdraw()
         {
-            hold.give_back();
+            hold.release_in_background();
         }
     }
 
@@ -228,7 +229,7 @@ impl Keeper {
 
     /// With its first hold a client needs a connection for renewals.
     fn connect_for(&self, hold: &Arc<Hold>, state: &mut State) {
-        if hold.tenure.core.keeper_connects() {
+        if hold.tenure.core.claim_keeper_connection() {
             state.jobs.push(Job::Connect(hold.tenure.clone()));
             self.news.notify_one();
         }
@@ -251,10 +252,10 @@ impl Keeper {
 
     /// Brings the tenure's count on the server to what lives here; nobody waits for it.
     pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
-        let errand = Errand::new(&tenure.core, Kind::Release);
+        let pending = PendingWork::new(&tenure.core, Kind::Release);
         unpoisoned(&self.state)
             .jobs
-            .push(Job::Settle(tenure.clone(), errand));
+            .push(Job::Settle(tenure.clone(), pending));
         self.news.notify_one();
     }
 
@@ -333,8 +334,8 @@ impl Keeper {
         }
         for job in agenda.jobs {
             safely(|| match job {
-                Job::Settle(tenure, errand) => {
-                    drop(tokio::spawn(self.clone().finish(tenure, errand)));
+                Job::Settle(tenure, pending) => {
+                    drop(tokio::spawn(self.clone().finish(tenure, pending)));
                 }
                 Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
             });
@@ -345,7 +346,7 @@ impl Keeper {
         let reason = watched.hold.reason_at_deadline();
         watched.hold.lose(reason);
         if let Some(hold) = watched.withdraw() {
-            hold.give_back();
+            hold.release_in_background();
         }
     }
 
@@ -399,7 +400,7 @@ pub(crate) fn offer_time(terms: &Terms) -> Duration {
 fn offer_over(watched: &Watched) {
     if let Some(hold) = watched.withdraw() {
         let name = hold.tenure.scheme.name().clone();
-        hold.give_back();
+        hold.release_in_background();
         figures::offer_withdrawn();
         tracing::debug!(lock = %name, "offer withdrawn: its future was not polled");
     }

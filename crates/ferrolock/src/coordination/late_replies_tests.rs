@@ -12,7 +12,7 @@ use std::time::Duration;
 use testkit::poll_once;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::scenes::{Pair, ms, pair};
+use crate::coordination::scenes::{Pair, ms, pair};
 use crate::engine::Lane;
 use crate::engine::lying::{Lie, Match};
 use crate::options::Settings;

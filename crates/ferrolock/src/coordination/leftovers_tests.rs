@@ -4,9 +4,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Core;
-use super::census::Census;
-use super::scenes::liar;
+use crate::coordination::Core;
+use crate::coordination::census::Census;
+use crate::coordination::scenes::liar;
 use crate::engine::lying::{Lie, Match, Reach, Silence};
 use crate::{Client, ErrorKind, Guard, Owner};
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::unpoisoned;
+use crate::coordination::unpoisoned;
 
 /// Numbers of one client, from a seed that its engine may give: then everything can happen again as it did.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Core;
 use crate::Client;
+use crate::coordination::Core;
 use crate::engine::Engine;
 use crate::engine::embedded::MemoryEngine;
 use crate::engine::lying::Lying;

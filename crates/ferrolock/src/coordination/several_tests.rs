@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scenes::{Pair, insider, ms, pair};
+use crate::coordination::scenes::{Pair, insider, ms, pair};
 use crate::engine::lying::{Lie, Lying, Match};
 use crate::kind::Plain;
 use crate::protocol::several::Several;

@@ -17,7 +17,7 @@ static ACQUIRE: Script = script!("lock/acquire", Acquire);
 static REENTER: Script = script!("lock/reenter", Reenter);
 static RELEASE: Script = script!("lock/release", Release);
 static RENEW: Script = script!("lock/renew", Renew);
-static LINGER: Script = script!("lock/linger", Delay);
+static DELAY_RELEASE: Script = script!("lock/delay_release", Delay);
 static FORCE_UNLOCK: Script = script!("lock/force_unlock", Ask);
 static INSPECT: Script = script!("lock/inspect", Ask);
 
@@ -27,7 +27,7 @@ pub(crate) static SCRIPTS: [&Script; 7] = [
     &REENTER,
     &RELEASE,
     &RENEW,
-    &LINGER,
+    &DELAY_RELEASE,
     &FORCE_UNLOCK,
     &INSPECT,
 ];
@@ -93,7 +93,7 @@ impl Scheme for PlainLock {
     }
 
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
-        linger(&self.keys, bearer, stay)
+        delay_release(&self.keys, bearer, stay)
     }
 
     fn inspect(&self) -> Call {
@@ -172,9 +172,15 @@ pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Row {
     }
 }
 
-pub(crate) fn linger(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
+pub(crate) fn delay_release(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
     let args = smallvec![Arg::Text(bearer.field.clone()), millis(stay)];
-    call(&LINGER, smallvec![keys.lock.clone()], keys, bearer, args)
+    call(
+        &DELAY_RELEASE,
+        smallvec![keys.lock.clone()],
+        keys,
+        bearer,
+        args,
+    )
 }
 
 pub(crate) fn force_unlock(keys: &LockKeys) -> Call {

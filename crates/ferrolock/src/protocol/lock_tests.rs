@@ -34,7 +34,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         ("lock/reenter", reenter(&keys, &bearer, ms(5), 2)),
         ("lock/release", release(&keys, &bearer, 1, ms(5))),
         ("lock/renew", renew(&keys, &bearer, ms(5)).call()),
-        ("lock/linger", linger(&keys, &bearer, ms(5))),
+        ("lock/delay_release", delay_release(&keys, &bearer, ms(5))),
         ("lock/force_unlock", force_unlock(&keys)),
         ("lock/inspect", inspect(&keys)),
     ]
@@ -123,7 +123,7 @@ fn the_client_in_a_field_stands_before_the_first_colon_and_a_number() {
 fn only_a_hold_that_is_left_to_the_server_stays() {
     for (script, call) in calls() {
         let stays = stays(&call).map(|(field, stay)| (&**field, stay));
-        let expected = (script == "lock/linger").then_some(("client:7", 5));
+        let expected = (script == "lock/delay_release").then_some(("client:7", 5));
         assert_eq!(stays, expected, "{script}");
     }
 }

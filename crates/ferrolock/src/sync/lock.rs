@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::Alive;
-use crate::coordination::acquire::{Patience, Request, acquire};
+use crate::coordination::waiting::{Patience, Request, acquire};
 use crate::engine::{Failure, Lane};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::guard::Guard;

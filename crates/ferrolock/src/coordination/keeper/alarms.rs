@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Keeper, State};
-use crate::coordination::acquire::{Request, first};
-use crate::coordination::hold::Hold;
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::keeper::{Keeper, State};
+use crate::coordination::waiting::{Request, first};
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::Tick;
 
@@ -16,7 +16,7 @@ pub(crate) type AlarmKey = (Tick, u64);
 /// Somebody who is told when a time has come.
 #[derive(Debug)]
 pub(super) enum Alarm {
-    /// An unlock without an answer, in that turn of its leaver.
+    /// An unlock without an answer, in that turn of its wait.
     Unlock(Arc<Hold>, u32, Call),
     /// An unlock that waits for a renewal under way.
     Renewal(Arc<Hold>),
@@ -49,22 +49,22 @@ impl Keeper {
 
     /// It is being unlocked: not kept any more (true: a renewal of it is under way), and an unlock that is not
     /// answered until then is taken over.
-    pub(crate) fn leaves(&self, hold: &Arc<Hold>, until: Tick) -> (bool, AlarmKey) {
+    pub(crate) fn begin_unlock(&self, hold: &Arc<Hold>, until: Tick) -> (bool, AlarmKey) {
         let mut state = unpoisoned(&self.state);
         let renewing = state.watch.forget(hold.kept_as.load(Ordering::Acquire));
-        let alarm = Alarm::Unlock(hold.clone(), hold.leaver.turn(), Call::First);
+        let alarm = Alarm::Unlock(hold.clone(), hold.unlock_answer.turn(), Call::First);
         (renewing, self.set_in(&mut state, until, alarm))
     }
 
-    /// What a hold's leaver waits for and is not answered until then is taken over.
+    /// An unlock whose answer has not come until then is taken over.
     pub(crate) fn alarm(&self, hold: &Arc<Hold>, until: Tick) -> AlarmKey {
-        let turn = hold.leaver.turn();
+        let turn = hold.unlock_answer.turn();
         self.set(until, Alarm::Unlock(hold.clone(), turn, Call::First))
     }
 
     fn unanswered(&self, hold: Arc<Hold>, turn: u32, call: Call) {
         let tenure = &hold.tenure;
-        if !hold.leaver.is_waiting(turn) {
+        if !hold.unlock_answer.is_waiting(turn) {
             return;
         }
         match call {
@@ -80,8 +80,8 @@ impl Keeper {
             }
             Call::Last => {
                 let answer = Err(tenure.not_released());
-                if hold.leaver.answer_in(turn, answer) {
-                    tenure.open_gate();
+                if hold.unlock_answer.answer_in(turn, answer) {
+                    tenure.give_barrier_up();
                     self.settle(tenure);
                 }
             }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::watch::Renewal;
+use crate::coordination::keeper::watch::Renewal;
 use crate::engine::{Lane, Tick};
 
 /// More rows hardly save anything, and a server is busy with one call at a time.

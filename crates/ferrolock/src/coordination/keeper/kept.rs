@@ -1,6 +1,6 @@
 //! What the keeper has of one client, for tests.
 
-use super::{Alarm, Job, Keeper};
+use crate::coordination::keeper::{Alarm, Job, Keeper};
 use crate::coordination::{Core, unpoisoned};
 
 /// How many of each there are.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debts::{Found, Owing};
-use super::{Debt, Keeper, Owed};
-use crate::coordination::errands::{Errand, Kind};
-use crate::coordination::release::{Driven, settle};
+use crate::coordination::holding::release::{Settled, settle};
+use crate::coordination::keeper::debts::{Found, Owing};
+use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::keeper::{Debt, Keeper, Owed};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::figures;
@@ -38,18 +38,18 @@ impl Keeper {
     }
 
     fn owe(&self, what: Owed, kind: Owing) {
-        if what.tenure().core.errands.is_closed() {
-            return what.is_left_to_its_lease();
+        if what.tenure().core.pending.is_closed() {
+            return what.leave_to_lease();
         }
-        let kind_of_errand = match what {
+        let kind_of_work = match what {
             Owed::Tenure(_) => Kind::ReleaseDebt,
             Owed::Field(_) => Kind::LateAcquire,
         };
-        let errand = Arc::new(Errand::new(&what.tenure().core, kind_of_errand));
+        let pending = Arc::new(PendingWork::new(&what.tenure().core, kind_of_work));
         let mut state = unpoisoned(&self.state);
         state
             .debts
-            .owe(self.clock.now(), Debt { what, errand }, kind);
+            .owe(self.clock.now(), Debt { what, pending }, kind);
         self.wake_for(&state);
         let open = state.debts.len();
         drop(state);
@@ -62,7 +62,7 @@ impl Keeper {
         let lease = tenure.first.lease();
         let debt = Debt {
             what: Owed::Field(tenure.clone()),
-            errand: Arc::new(Errand::new(&tenure.core, Kind::Release)),
+            pending: Arc::new(PendingWork::new(&tenure.core, Kind::Release)),
         };
         let kind = Owing::LateAcquire { lease };
         let mut state = unpoisoned(&self.state);
@@ -85,7 +85,7 @@ impl Keeper {
         self.wake_for(&state);
         drop(state);
         for debt in hurried {
-            debt.errand.becomes_release();
+            debt.pending.becomes_release();
         }
     }
 
@@ -103,7 +103,7 @@ impl Keeper {
 
     pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
         let core = &debt.what.tenure().core;
-        if core.errands.minds_connections() {
+        if core.pending.start_minding_connections() {
             tokio::spawn(self.clone().mind_connections(core.clone()));
         }
         tokio::spawn(self.clone().pay(id, debt.what));
@@ -116,7 +116,7 @@ impl Keeper {
                 biased;
                 () = core.engine.reconnected(Lane::Commands) => {}
                 () = core.engine.reconnected(Lane::Keeper) => {}
-                () = core.errands.paid() => return,
+                () = core.pending.paid() => return,
             }
             let mut state = unpoisoned(&self.state);
             state
@@ -128,14 +128,14 @@ impl Keeper {
 
     /// A client that is closed has had its time: what it still owes is left to the leases.
     pub(super) fn give_up(&self, core: &Arc<Core>) {
-        core.errands.close();
+        core.pending.close();
         let mut state = unpoisoned(&self.state);
         let unpaid = state.debts.take(|debt| debt.is_of(core));
         let open = state.debts.len();
         drop(state);
         figures::debts_open(open);
         for debt in unpaid {
-            debt.what.is_left_to_its_lease();
+            debt.what.leave_to_lease();
         }
     }
 
@@ -146,7 +146,7 @@ impl Keeper {
             Owed::Tenure(tenure) if tenure.server_until() > self.clock.now() => {
                 self.owe_release(tenure);
             }
-            what => what.is_left_to_its_lease(),
+            what => what.leave_to_lease(),
         }
     }
 
@@ -171,13 +171,13 @@ impl Keeper {
         let work = async {
             match &owed {
                 Owed::Tenure(tenure) => match settle(tenure, Lane::Keeper).await {
-                    Driven::Quiet => Some(Found::Field),
-                    Driven::Again => None,
+                    Settled::Quiet => Some(Found::Field),
+                    Settled::Again => None,
                 },
                 Owed::Field(tenure) => release_field(tenure).await.ok(),
             }
         };
-        let Ok(_turn) = core.errands.sends.acquire().await else {
+        let Ok(_turn) = core.pending.sends.acquire().await else {
             return;
         };
         let limit = self.clock.now().after(core.settings.command_limit);
@@ -189,27 +189,27 @@ impl Keeper {
     }
 
     /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
-    pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, errand: Errand) {
+    pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, pending: PendingWork) {
         let mut driven = self.settle_in_time(&tenure).await;
-        if driven == Driven::Quiet && !self.others_finish(&tenure).await {
+        if driven == Settled::Quiet && !self.others_finish(&tenure).await {
             tenure.take_over();
             driven = self.settle_in_time(&tenure).await;
         }
-        if driven == Driven::Again {
-            tenure.open_gate();
+        if driven == Settled::Again {
+            tenure.give_barrier_up();
             self.owe_release(&tenure);
         }
-        drop(errand);
+        drop(pending);
     }
 }
 
 impl Keeper {
-    async fn settle_in_time(&self, tenure: &Arc<Tenure>) -> Driven {
+    async fn settle_in_time(&self, tenure: &Arc<Tenure>) -> Settled {
         let core = &tenure.core;
         // A turn is for what is being sent: what waits for something else takes none from the others.
-        let Ok(_turn) = core.errands.sends.acquire().await else {
+        let Ok(_turn) = core.pending.sends.acquire().await else {
             // Never closed.
-            return Driven::Again;
+            return Settled::Again;
         };
         let limit = self.clock.now().after(core.settings.command_limit);
         let work = async {
@@ -219,7 +219,7 @@ impl Keeper {
         tokio::select! {
             biased;
             driven = work => driven,
-            () = self.clock.sleep_until(limit) => Driven::Again,
+            () = self.clock.sleep_until(limit) => Settled::Again,
         }
     }
 
@@ -257,9 +257,9 @@ impl Owed {
     }
 
     /// Nobody tries any more.
-    fn is_left_to_its_lease(&self) {
+    fn leave_to_lease(&self) {
         if let Owed::Tenure(tenure) = self {
-            tenure.is_left_to_its_lease();
+            tenure.leave_to_lease();
         }
     }
 }

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::{self, Batch};
-use super::watch::Renewal;
-use super::{Keeper, Watched, safely};
-use crate::coordination::hold::{Hold, Waits};
+use crate::coordination::holding::hold::{Hold, Waits};
+use crate::coordination::keeper::batch::{self, Batch};
+use crate::coordination::keeper::watch::Renewal;
+use crate::coordination::keeper::{Keeper, Watched, safely};
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::protocol::renewal::{self, Row, Shape};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Watched;
-use super::batch::Batch;
-use super::watch::Renewal;
+use crate::coordination::keeper::Watched;
+use crate::coordination::keeper::batch::Batch;
+use crate::coordination::keeper::watch::Renewal;
 use crate::coordination::scenes::{insider, liar, ms};
 use crate::engine::Lane;
 use crate::engine::lying::{Lie, Lying, Match, Reach, Seen, Silence};

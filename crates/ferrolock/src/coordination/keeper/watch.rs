@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::batch::Grid;
+use crate::coordination::keeper::batch::Grid;
 use crate::engine::Tick;
 use crate::options::Terms;
 

@@ -65,8 +65,8 @@ impl Table {
         renewal::read_one(run(&self.engine, row.call()).unwrap()).unwrap()
     }
 
-    fn linger(&self, bearer: &Bearer, stay: Duration) -> Standing {
-        let reply = run(&self.engine, lock::linger(&self.keys, bearer, stay));
+    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Standing {
+        let reply = run(&self.engine, lock::delay_release(&self.keys, bearer, stay));
         read_standing(reply.unwrap()).unwrap()
     }
 
@@ -168,7 +168,7 @@ fn a_key_of_another_type_is_the_servers_error() {
         lock::release(keys, a, 0, LEASE),
         lock::release(keys, a, 1, LEASE),
         lock::renew(keys, a, LEASE).call(),
-        lock::linger(keys, a, LEASE),
+        lock::delay_release(keys, a, LEASE),
         lock::force_unlock(keys),
         lock::inspect(keys),
     ] {
@@ -329,10 +329,10 @@ async fn linger_leaves_the_name_taken_for_a_while() {
     let table = Table::new();
     let (a, b) = (named("a:1"), named("b:1"));
 
-    assert_eq!(table.linger(&a, ms(200)), Standing::Gone);
+    assert_eq!(table.delay_release(&a, ms(200)), Standing::Gone);
     table.acquire(&a, LEASE);
-    assert_eq!(table.linger(&b, ms(200)), Standing::Taken);
-    assert_eq!(table.linger(&a, ms(200)), Standing::Ours);
+    assert_eq!(table.delay_release(&b, ms(200)), Standing::Taken);
+    assert_eq!(table.delay_release(&a, ms(200)), Standing::Ours);
     assert_eq!(table.left(), (200, 200));
     assert_eq!(table.acquire(&b, LEASE), busy(ms(200)));
     tokio::time::advance(ms(201)).await;
@@ -433,5 +433,5 @@ async fn details_that_cannot_be_kept_are_left_out() {
     assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 1 });
 
     assert_eq!(table.acquire(&b, LEASE), GRANTED);
-    assert_eq!(table.linger(&b, ms(200)), Standing::Ours);
+    assert_eq!(table.delay_release(&b, ms(200)), Standing::Ours);
 }

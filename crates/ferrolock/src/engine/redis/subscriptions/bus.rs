@@ -26,12 +26,12 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 pub(in super::super) struct Bus {
     link: Arc<Link>,
     home: Home,
-    desk: Arc<Desk>,
+    channels: Arc<Channels>,
     working: AtomicBool,
 }
 
 /// What listeners, the connection's pushes and the worker share.
-struct Desk {
+struct Channels {
     table: Mutex<Table>,
     /// There is something to subscribe to or to unsubscribe from.
     work: Notify,
@@ -41,19 +41,19 @@ struct Desk {
 
 /// A place in the table, given up when dropped.
 struct Place {
-    desk: Arc<Desk>,
+    channels: Arc<Channels>,
     channel: Arc<str>,
     ticket: u64,
 }
 
 impl Bus {
     pub(in super::super) fn new(config: Arc<Config>, home: Home) -> Arc<Bus> {
-        let desk = Arc::new(Desk {
+        let channels = Arc::new(Channels {
             table: Mutex::default(),
             work: Notify::new(),
             cut: AtomicBool::new(false),
         });
-        let heard = desk.clone();
+        let heard = channels.clone();
         let on_push: OnPush = Arc::new(move |generation, push| heard.take(generation, push));
         Arc::new(Bus {
             link: Link::new(
@@ -66,7 +66,7 @@ impl Bus {
                 Some(on_push),
             ),
             home,
-            desk,
+            channels,
             working: AtomicBool::new(false),
         })
     }
@@ -77,14 +77,18 @@ impl Bus {
         channel: Arc<str>,
         listener: Arc<dyn Listener>,
     ) -> Result<Subscription, Failure> {
-        let entered = self.desk.lock().enter(&channel, listener).map_err(closed)?;
+        let entered = self
+            .channels
+            .lock()
+            .enter(&channel, listener)
+            .map_err(closed)?;
         let place = Place {
-            desk: self.desk.clone(),
+            channels: self.channels.clone(),
             channel,
             ticket: entered.ticket,
         };
         self.start()?;
-        self.desk.work.notify_one();
+        self.channels.work.notify_one();
         entered.confirmed.await.map_err(|_| closed(ENDED))??;
         Ok(Subscription::new(move || drop(place)))
     }
@@ -99,7 +103,7 @@ impl Bus {
         if !self.working.swap(true, Ordering::AcqRel) {
             self.link.start();
             let worker = Worker {
-                desk: self.desk.clone(),
+                channels: self.channels.clone(),
                 link: self.link.clone(),
             };
             handle.spawn(worker.work());
@@ -112,7 +116,7 @@ impl Bus {
     }
 
     pub(in super::super) fn close(&self) {
-        let news = self.desk.lock().end(CLOSED);
+        let news = self.channels.lock().end(CLOSED);
         self.link.close();
         news.tell();
     }
@@ -126,7 +130,7 @@ impl fmt::Debug for Bus {
     }
 }
 
-impl Desk {
+impl Channels {
     fn lock(&self) -> MutexGuard<'_, Table> {
         unpoisoned(&self.table)
     }
@@ -168,15 +172,15 @@ impl Desk {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let member = self.desk.lock().leave(&self.channel, self.ticket);
+        let member = self.channels.lock().leave(&self.channel, self.ticket);
         drop(member);
-        self.desk.work.notify_one();
+        self.channels.work.notify_one();
     }
 }
 
 /// Sends what the table asks for, connection by connection.
 struct Worker {
-    desk: Arc<Desk>,
+    channels: Arc<Channels>,
     link: Arc<Link>,
 }
 
@@ -195,8 +199,8 @@ impl Worker {
                 _ => return,
             };
             served = live.generation;
-            self.desk.cut.store(false, Ordering::Release);
-            self.desk.lock().begin(served);
+            self.channels.cut.store(false, Ordering::Release);
+            self.channels.lock().begin(served);
             let gone = |state: &State| match state {
                 State::Up(live) => live.generation != served,
                 State::Idle | State::Down(_) | State::Over(_) => true,
@@ -205,7 +209,7 @@ impl Worker {
                 () = self.serve(&live) => {}
                 _ = states.wait_for(gone) => {}
             }
-            self.desk.lock().suspend();
+            self.channels.lock().suspend();
         }
     }
 
@@ -213,19 +217,19 @@ impl Worker {
     async fn serve(&self, live: &Live) {
         let mut retry = RETRY_MIN;
         loop {
-            if self.desk.cut.load(Ordering::Acquire) {
+            if self.channels.cut.load(Ordering::Acquire) {
                 // The crate has taken that push for the reply to some command of ours: its count is off by one.
                 live.retire("the server ended a subscription by itself");
                 return;
             }
-            let asked = self.desk.lock().ask(BATCH_MAX);
+            let asked = self.channels.lock().ask(BATCH_MAX);
             if !asked.is_empty() {
                 if self.subscribe(live, asked).await.is_err() {
                     return;
                 }
                 continue;
             }
-            let parting = self.desk.lock().part(BATCH_MAX);
+            let parting = self.channels.lock().part(BATCH_MAX);
             if !parting.is_empty() {
                 if let Err(Failure::Unknown(_)) = live.unsubscribe(&parting).await {
                     return;
@@ -238,16 +242,16 @@ impl Worker {
 
     /// Waits for work, or until what was postponed is due.
     async fn rest(&self, retry: &mut Duration) {
-        if !self.desk.lock().has_postponed() {
-            self.desk.work.notified().await;
+        if !self.channels.lock().has_postponed() {
+            self.channels.work.notified().await;
             return;
         }
-        if tokio::time::timeout(*retry, self.desk.work.notified())
+        if tokio::time::timeout(*retry, self.channels.work.notified())
             .await
             .is_err()
         {
             *retry = (*retry * 2).min(RETRY_MAX);
-            self.desk.lock().resume();
+            self.channels.lock().resume();
         }
     }
 
@@ -268,14 +272,14 @@ impl Worker {
                     batches.push(batch);
                 }
                 "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
-                    let mut table = self.desk.lock();
+                    let mut table = self.channels.lock();
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
                     // The waiter says what follows from it, once.
                     tracing::debug!(%failure, "the server refuses a subscription");
                     for channel in &batch {
-                        let news = self.desk.lock().refuse(channel, &failure);
+                        let news = self.channels.lock().refuse(channel, &failure);
                         news.tell();
                     }
                 }
@@ -287,7 +291,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let news = self.desk.lock().end(ENDED);
+        let news = self.channels.lock().end(ENDED);
         news.tell();
     }
 }

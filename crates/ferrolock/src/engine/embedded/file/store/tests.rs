@@ -311,7 +311,7 @@ async fn a_dead_holder_that_left_the_name_taken_stays_beside_one_that_is_freed()
         field: "them:1".into(),
         who: None,
     };
-    let stay = lock::linger(&LockKeys::new("x".into()), &bearer, LEASE);
+    let stay = lock::delay_release(&LockKeys::new("x".into()), &bearer, LEASE);
     assert_eq!(stage.run(stay).await, Ok(Value::Int(1)));
     them.dies();
 

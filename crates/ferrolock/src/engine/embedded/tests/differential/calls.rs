@@ -411,7 +411,7 @@ impl Source {
             3..=4 => lock::reenter(keys, &bearer, lease, count),
             5..=6 => lock::release(keys, &bearer, count, lease),
             7 => renewal::batch(&self.renewals(&bearer, lease)).unwrap(),
-            8 => lock::linger(keys, &bearer, lease),
+            8 => lock::delay_release(keys, &bearer, lease),
             9 => lock::force_unlock(keys),
             10 => key_type::ask(&keys.lock),
             _ => lock::inspect(keys),

@@ -1,0 +1,302 @@
+//! What the handles of a client share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::coordination::keeper::Keeper;
+use crate::coordination::keeper::pending::Pending;
+use crate::coordination::names::Names;
+use crate::coordination::process;
+use crate::coordination::random::Random;
+use crate::coordination::timer::Naps;
+use crate::coordination::unpoisoned;
+use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
+use crate::error::{Error, LostReason, Result};
+use crate::options::Settings;
+use crate::owner::{Owner, OwnerId};
+use crate::protocol::key_type;
+use crate::protocol::scheme::{Scheme, Subject};
+use crate::protocol::script::{Call, Value};
+
+/// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
+const REATTEMPTS_MAX: usize = 64;
+
+/// So long debts outlive the last handle of their client, or its shutdown.
+const LAST_DEBTS: Duration = Duration::from_secs(60);
+
+/// Everything that the handles of one client share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) settings: Settings,
+    /// The client's id: a version 8 uuid, so that scripts can tell ours from Redisson's.
+    pub(crate) id: String,
+    pub(crate) host: String,
+    numbers: AtomicU64,
+    pub(crate) random: Random,
+    pub(crate) names: Mutex<Names>,
+    pub(crate) reattempts: Arc<Semaphore>,
+    naps: Naps,
+    /// Names that are listened to.
+    pub(crate) listening: AtomicUsize,
+    clock: OnceLock<Clock>,
+    runtime: OnceLock<Handle>,
+    keeper: OnceLock<Arc<Keeper>>,
+    process: u32,
+    closing: AtomicBool,
+    keeper_connected: AtomicBool,
+    /// Told at each end or loss of a hold and each end of a release, for whoever shuts down.
+    pub(crate) quieter: Notify,
+    pub(crate) pending: Pending,
+    /// Mistakes of the program that were told once.
+    pub(crate) told: Told,
+}
+
+/// What is said once per client in the log.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    blind: AtomicBool,
+    pub(crate) unused_handle: AtomicBool,
+    pub(crate) waits_for_itself: AtomicBool,
+}
+
+impl Core {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        settings: Settings,
+        runtime: Option<Handle>,
+    ) -> Arc<Self> {
+        let seed = engine.seed();
+        let id = process::new_client_id(seed);
+        engine.introduce(&id);
+        let core = Self {
+            engine,
+            settings,
+            id,
+            host: process::host_name(),
+            numbers: AtomicU64::new(1),
+            random: Random::new(seed),
+            names: Mutex::new(Names::default()),
+            reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
+            naps: Naps::default(),
+            listening: AtomicUsize::new(0),
+            clock: OnceLock::new(),
+            runtime: OnceLock::new(),
+            keeper: OnceLock::new(),
+            process: process::id(),
+            closing: AtomicBool::new(false),
+            keeper_connected: AtomicBool::new(false),
+            quieter: Notify::new(),
+            pending: Pending::default(),
+            told: Told::default(),
+        };
+        if let Some(runtime) = runtime {
+            let _ = core.runtime.set(runtime);
+        }
+        let core = Arc::new(core);
+        let kept = Arc::downgrade(&core);
+        core.engine.hurried_by(Box::new(move || {
+            kept.upgrade()?.keeper.get()?.shortest_lease()
+        }));
+        let held = Arc::downgrade(&core);
+        core.engine.when_removed(Box::new(move || {
+            let core = held.upgrade();
+            core.iter().for_each(|core| core.lose_what_is_removed());
+        }));
+        core
+    }
+
+    /// Whether a call may be made: not after a fork, not after the end.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_process()?;
+        if self.is_closing() {
+            return Err(Error::closed(SHUT_DOWN));
+        }
+        Ok(())
+    }
+
+    /// Whether this is a forked child: it has a copy of everything, but not the threads, and not the connections.
+    pub(crate) fn is_forked(&self) -> bool {
+        process::id() != self.process
+    }
+
+    /// Guards that outlive the beginning of a shutdown may still ask, and be given back.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_forked() {
+            return Err(Error::closed(
+                "the process was forked: connect a new client in the child",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Calls are refused from now on.
+    pub(super) fn set_closing(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.get_or_init(|| self.engine.clock()).clone()
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        self.clock.get_or_init(|| self.engine.clock()).now()
+    }
+
+    pub(crate) async fn sleep_until(&self, until: Tick) {
+        self.clock().sleep_until(until).await;
+    }
+
+    /// The same for a driver, whose pauses are shorter than the grain of the runtime's timers.
+    pub(crate) async fn nap_until(&self, until: Tick) {
+        self.naps.sleep_until(&self.clock(), until).await;
+    }
+
+    /// The runtime that waiting runs in: the one given, else the one current at the first call.
+    pub(crate) fn runtime(&self) -> Result<&Handle> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let current = Handle::try_current().map_err(|_| {
+            Error::closed(
+                "there is no tokio runtime here: connect in one, or give one to the builder",
+            )
+        })?;
+        Ok(self.runtime.get_or_init(|| current))
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        self.keeper
+            .get_or_init(|| Keeper::of(&self.clock(), self.random.seed()))
+    }
+
+    /// True once: the keeper's connection should be made.
+    pub(crate) fn claim_keeper_connection(&self) -> bool {
+        !self.keeper_connected.load(Ordering::Relaxed)
+            && !self.keeper_connected.swap(true, Ordering::Relaxed)
+    }
+
+    /// Says once that waiting goes on without messages.
+    pub(crate) fn say_blind(&self, failure: &Failure) {
+        if !self.told.blind.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%failure, "subscribing was refused: waiting falls back to polling");
+        }
+    }
+
+    /// Asks the server something that changes no count, with the limit of a command.
+    pub(crate) async fn ask(self: &Arc<Self>, lane: Lane, call: Call) -> Result<Value> {
+        self.check_process()?;
+        let core = self.clone();
+        let asked = self.runtime()?.spawn(async move {
+            let limit = core.now().after(core.settings.command_limit);
+            let work = async {
+                loop {
+                    match core.engine.call(lane, call.clone()).await {
+                        Err(Failure::NotSent(_)) => core.engine.ready(lane).await,
+                        reply => return reply,
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                reply = work => reply.map_err(Error::from),
+                () = core.sleep_until(limit) => Err(core.no_answer(core.settings.command_limit, core.engine.trouble())),
+            }
+        });
+        match asked.await {
+            Ok(reply) => reply,
+            Err(_) => Err(Error::closed(RUNTIME_ENDED)),
+        }
+    }
+
+    /// The same about a name: a key of another type is named.
+    pub(crate) async fn ask_about(
+        self: &Arc<Self>,
+        lane: Lane,
+        scheme: &dyn Scheme,
+        call: Call,
+    ) -> Result<Value> {
+        match self.ask(lane, call).await {
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                let kind = self.ask(lane, key_type::ask(scheme.name())).await.ok();
+                let (code, message) = (
+                    "WRONGTYPE".to_owned(),
+                    key_type::wrong_type(scheme.subject(), kind),
+                );
+                Err(Failure::Refused { code, message }.into())
+            }
+            reply => reply,
+        }
+    }
+
+    /// The field under which that owner holds the name here.
+    pub(crate) fn owner_id(&self, subject: &Subject, owner: &Owner) -> Option<OwnerId> {
+        unpoisoned(&self.names)
+            .live_tenure(subject, owner)
+            .map(|tenure| tenure.id.clone())
+    }
+
+    /// What was granted here holds no longer. Grants whose answers are on their way are turned down as they come in.
+    fn lose_what_is_removed(&self) {
+        let tenures = unpoisoned(&self.names).tenures().into_iter();
+        tenures.for_each(|tenure| tenure.not_ours(LostReason::Removed));
+    }
+
+    /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.
+    pub(crate) fn tell_who_shuts_down(&self) {
+        if self.is_closing() {
+            self.quieter.notify_waiters();
+        }
+    }
+
+    /// Ready when nobody holds anything here and no release is on its way.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let mut quieter = std::pin::pin!(self.quieter.notified());
+            quieter.as_mut().enable();
+            let busy = unpoisoned(&self.names)
+                .tenures()
+                .iter()
+                .any(|tenure| tenure.is_held_or_leaving());
+            if !busy && self.pending.is_quiet() {
+                return;
+            }
+            quieter.await;
+        }
+    }
+
+    /// The connections end with the last pending work, and debts do not go on for long.
+    pub(crate) fn close_when_quiet(self: &Arc<Self>) {
+        if self.pending.abandon() {
+            self.engine.close();
+        } else {
+            let until = self.now().after(LAST_DEBTS);
+            self.keeper().alarm_close(self, until);
+        }
+    }
+
+    /// What a caller is told to whom the server gave no answer; a refusal is an answer.
+    pub(crate) fn no_answer(&self, waited: Duration, failure: Option<Failure>) -> Error {
+        let address = self.engine.address();
+        match failure {
+            Some(failure @ (Failure::Refused { .. } | Failure::Closed(_))) => failure.into(),
+            Some(other) => Error::unreachable(format!(
+                "{address} did not answer for {waited:.1?}: {other}"
+            )),
+            None => Error::unreachable(format!("{address} did not answer for {waited:.1?}")),
+        }
+    }
+
+    /// One that this client has never used.
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}

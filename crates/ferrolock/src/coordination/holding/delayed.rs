@@ -1,0 +1,98 @@
+//! The last hold, left to the server: the name stays taken for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::coordination::holding::count::{Delay, Op};
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::holding::release::{Command, Running, Unfinished, hear};
+use crate::coordination::{Tenure, unpoisoned};
+use crate::engine::{Failure, Lane};
+use crate::error::{Error, LostReason, Result};
+use crate::protocol::scheme::read_standing;
+use crate::protocol::script::Value;
+
+impl Tenure {
+    /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
+    /// has heard.
+    pub(crate) async fn begin_delay(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
+        self.core
+            .check_process()
+            .map_err(|error| error.of(self.scheme.name()))?;
+        loop {
+            match self.delay_or_settle(hold) {
+                Ok(Delay::UnderWay) => return Ok(true),
+                Ok(Delay::OthersGoOn) => return Ok(false),
+                Ok(Delay::Unsettled) => {}
+                Err(reason) => return Err(Error::lost(reason).of(self.scheme.name())),
+            }
+            let limit = self.core.settings.command_limit / 2;
+            let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
+            hear(hold, false, alarm)
+                .await
+                .map_err(|error| error.of(self.scheme.name()))?;
+            hold.unlock_answer.again();
+        }
+    }
+
+    fn delay_or_settle(&self, hold: &Arc<Hold>) -> std::result::Result<Delay, LostReason> {
+        let mut state = unpoisoned(&self.state);
+        let delay = state.count.delay_release();
+        if delay == Delay::Unsettled {
+            state.count.settles(hold.clone())?;
+        }
+        Ok(delay)
+    }
+
+    /// The server keeps the name for `stay`, after [`begin_delay`](Tenure::begin_delay) said so.
+    pub(crate) async fn delay_release(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        stay: Duration,
+    ) -> Result<()> {
+        let number = {
+            let mut state = unpoisoned(&self.state);
+            state.sender = Lane::Commands;
+            state.count.number()
+        };
+        let (sent, limit) = (self.core.now(), self.core.settings.command_limit);
+        // Its future may never be polled again; the answer has a limit of its own, which comes first.
+        let alarm = self.core.keeper().alarm(hold, sent.after(3 * limit));
+        let mut unfinished = Unfinished { tenure: Some(self) };
+        let op = Op::Release { left: 0 };
+        let running = Running {
+            tenure: self,
+            command: Command { op, sent, number },
+            lane: Lane::Commands,
+            ended: false,
+        };
+        let was = hold.release(sent);
+        self.core.keeper().forget(hold);
+        // One that came after it would make the stay a whole lease.
+        hold.renewal_ended(limit).await;
+        unpoisoned(&self.state).members.clear();
+        self.asks_for(self.core.now(), stay);
+        let call = self.scheme.delay_release(&self.bearer, stay);
+        let reply = self
+            .core
+            .ask_about(Lane::Commands, &*self.scheme, call)
+            .await;
+        let standing = reply
+            .and_then(|reply| read_standing(reply).map_err(|bad| Error::from(Failure::from(bad))));
+        let answer = standing
+            .map_err(|error| error.of(self.scheme.name()))
+            .and_then(|standing| match standing.lost() {
+                None => Ok(()),
+                Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
+            });
+        self.core.keeper().cancel(alarm);
+        if answer.is_ok() {
+            running.end(Ok(Value::Int(0)));
+            unfinished.tenure = None;
+        }
+        match was.lost() {
+            Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
+            None => answer,
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! How holds are given back, and how a tenure's count on the server is brought to what lives here.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::coordination::holding::count::{After, Op, Outcome, Phase};
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::holding::tenure::TenureState;
+use crate::coordination::names::Names;
+use crate::coordination::waiting::Request;
+use crate::coordination::waiting::attempt::explain;
+use crate::coordination::{Tenure, unpoisoned};
+use crate::engine::{Failure, Lane, Tick};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::figures;
+use crate::protocol::scheme::{Release, Standing, read_release, read_standing};
+use crate::protocol::script::{Call, Value};
+
+/// An unlock waits this long for a renewal of its hold that is under way. A later one does no harm: its field is dead.
+pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
+
+/// Whether a tenure still owes the server something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Quiet,
+    Again,
+}
+
+/// Gives a hold back and waits for the answer: how many holds of its owner go on.
+///
+/// Sent from the caller's task; whatever is unfinished when this future is dropped, or when the answer stays out, the
+/// keeper finishes.
+pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
+    let tenure = &hold.tenure;
+    let core = &tenure.core;
+    core.check_process()
+        .map_err(|error| error.of(tenure.scheme.name()))?;
+    let now = core.now();
+    let was = hold.release(now);
+    let keeper = core.keeper();
+    let (renewing, alarm) = keeper.begin_unlock(&hold, now.after(core.settings.command_limit / 2));
+    if let Err(reason) = tenure.leave(&hold, Some(hold.clone()), now) {
+        keeper.cancel(alarm);
+        let reason = was.lost().unwrap_or(reason);
+        return Err(Error::lost(reason).of(tenure.scheme.name()));
+    }
+    let answer = hear(&hold, renewing, alarm).await;
+    match was.lost() {
+        Some(reason) => Err(Error::lost(reason).of(tenure.scheme.name())),
+        None => answer.map_err(|error| error.of(tenure.scheme.name())),
+    }
+}
+
+/// Sends what the tenure has to send until the hold is answered, perhaps after a renewal of it.
+pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -> Result<u32> {
+    let tenure = &hold.tenure;
+    let keeper = tenure.core.keeper();
+    let mut unfinished = Unfinished {
+        tenure: Some(tenure),
+    };
+    if renewing {
+        hold.renewal_ended(RENEWAL_WAIT).await;
+    }
+    let mut work = std::pin::pin!(settle(tenure, Lane::Commands));
+    let mut working = true;
+    let answer = poll_fn(|cx| {
+        if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
+            working = false;
+            if driven == Settled::Again {
+                keeper.settle(tenure);
+            }
+        }
+        // Quiet: answered by this very step, or somebody else is sending for the tenure.
+        hold.unlock_answer.poll(cx)
+    })
+    .await;
+    keeper.cancel(alarm);
+    if unpoisoned(&tenure.state).count.is_settled() {
+        unfinished.tenure = None;
+    }
+    answer
+}
+
+/// Hands what is unfinished to the keeper.
+pub(crate) struct Unfinished<'a> {
+    pub(crate) tenure: Option<&'a Arc<Tenure>>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(tenure) = self.tenure {
+            tenure.core.keeper().settle(tenure);
+        }
+    }
+}
+
+impl Hold {
+    /// Gives it back without waiting: the keeper sends the release.
+    pub(crate) fn release_in_background(self: Arc<Self>) {
+        // What a forked child has is a copy; the parent gives it back.
+        if self.tenure.core.is_forked() {
+            return;
+        }
+        let now = self.tenure.core.now();
+        self.release(now);
+        self.leave_behind(now);
+    }
+
+    /// The same for a hold that no caller has seen: that its time is over would be nobody's loss.
+    pub(crate) fn retract(self: Arc<Self>) {
+        self.release_unseen();
+        let now = self.tenure.core.now();
+        self.leave_behind(now);
+    }
+
+    fn leave_behind(self: Arc<Self>, now: Tick) {
+        let keeper = self.tenure.core.keeper();
+        keeper.forget(&self);
+        if self.tenure.leave(&self, None, now).is_ok() {
+            keeper.settle(&self.tenure);
+        }
+    }
+}
+
+/// Sends what the tenure has to send, one command after the other, until it is quiet or one had no answer.
+pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Settled {
+    while let Some((command, call)) = tenure.next_command(lane) {
+        let running = Running {
+            tenure,
+            command,
+            lane,
+            ended: false,
+        };
+        let reply = match tenure.core.engine.call(lane, call).await {
+            Err(failure) => Err(explain(&tenure.core, &*tenure.scheme, failure).await),
+            reply => reply,
+        };
+        if running.end(reply) == Settled::Again {
+            return Settled::Again;
+        }
+    }
+    Settled::Quiet
+}
+
+/// What the end of a release means for attempts of this client that wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Barrier {
+    Lifts,
+    Stays,
+}
+
+/// A command that changes a tenure's count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) op: Op,
+    pub(super) sent: Tick,
+    /// Among those of its tenure; an end that comes after it was given up means nothing.
+    pub(super) number: u64,
+}
+
+/// A command under way; unknown if it is dropped.
+pub(super) struct Running<'a> {
+    pub(super) tenure: &'a Arc<Tenure>,
+    pub(super) command: Command,
+    pub(super) lane: Lane,
+    pub(super) ended: bool,
+}
+
+impl Running<'_> {
+    pub(super) fn end(mut self, reply: std::result::Result<Value, Failure>) -> Settled {
+        self.ended = true;
+        self.tenure.ended(read(self.command, reply), Barrier::Lifts)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.tenure.give_up(self.command);
+            // What the keeper itself sends it owes by itself.
+            if self.lane == Lane::Commands {
+                self.tenure.core.keeper().settle(self.tenure);
+            }
+        }
+    }
+}
+
+/// How a command of a tenure was answered.
+pub(crate) struct Answered {
+    command: Command,
+    outcome: Outcome,
+    heard: Option<u64>,
+    error: Option<Error>,
+}
+
+impl Tenure {
+    /// A hold of it is given back; the server hears of it with the next command.
+    pub(crate) fn leave(
+        &self,
+        hold: &Arc<Hold>,
+        who: Option<Arc<Hold>>,
+        now: Tick,
+    ) -> std::result::Result<(), LostReason> {
+        let mut names = unpoisoned(&self.core.names);
+        let mut state = unpoisoned(&self.state);
+        state.members.retain(|member| !Arc::ptr_eq(member, hold));
+        state.count.leave(who)?;
+        self.raise_barrier(&mut names, &mut state, now);
+        drop(state);
+        drop(names);
+        figures::released(now.since(hold.since));
+        self.core.tell_who_shuts_down();
+        Ok(())
+    }
+
+    fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
+        let mut state = unpoisoned(&self.state);
+        let op = state.count.next()?;
+        let now = self.core.now();
+        state.sender = lane;
+        let number = state.count.number();
+        let call = match op {
+            Op::Reenter { count } => {
+                let terms = state.count.reentering().map(|request| request.terms)?;
+                let cap = terms.max_hold.map(|limit| now.after(limit));
+                let lease = terms.lease_at(now, cap);
+                self.asks_for(now, lease);
+                self.scheme.reenter(&self.bearer, lease, count)
+            }
+            Op::Release { left } => {
+                let need = state
+                    .members
+                    .iter()
+                    .map(|member| member.need(now))
+                    .max()
+                    .unwrap_or_default();
+                self.asks_for(now, need);
+                self.scheme.release(&self.bearer, left, need)
+            }
+        };
+        let sent = now;
+        Some((Command { op, sent, number }, call))
+    }
+
+    /// A command that somebody has in hands who does not poll any more is given up; it is to be sent again. False: there
+    /// is none.
+    pub(crate) fn take_over(self: &Arc<Self>) -> bool {
+        let state = unpoisoned(&self.state);
+        let (op, number) = match state.count.command() {
+            Some(op) if state.sender == Lane::Commands => (op, state.count.number()),
+            _ => return false,
+        };
+        drop(state);
+        let sent = self.core.now();
+        self.give_up(Command { op, sent, number });
+        true
+    }
+
+    /// Nobody waits for the reply any more; attempts wait for the command that is sent instead.
+    fn give_up(self: &Arc<Self>, command: Command) {
+        let given_up = Err(Failure::Unknown("given up".to_owned()));
+        self.ended(read(command, given_up), Barrier::Stays);
+    }
+
+    /// Whether the command with that number is all that is left to do here, and somebody else is doing it.
+    pub(crate) fn is_waiting_for(&self, number: u64) -> bool {
+        let state = unpoisoned(&self.state);
+        !state.count.is_settled() && state.count.is_under_way(number)
+    }
+
+    pub(crate) fn command_number(&self) -> u64 {
+        unpoisoned(&self.state).count.number()
+    }
+
+    fn ended(self: &Arc<Self>, answered: Answered, barrier: Barrier) -> Settled {
+        let mut names = unpoisoned(&self.core.names);
+        let mut state = unpoisoned(&self.state);
+        if !state.count.is_under_way(answered.command.number) {
+            state
+                .count
+                .ended_late(answered.command.op, answered.outcome);
+            return Settled::Quiet;
+        }
+        let after = state.count.ended(answered.outcome);
+        if barrier == Barrier::Lifts {
+            state.trouble.clone_from(&answered.error);
+        }
+        if matches!(answered.command.op, Op::Reenter { .. }) {
+            // The last hold may have left, and whoever came in does not come any more.
+            self.raise_barrier(&mut names, &mut state, self.core.now());
+        }
+        let over = state.is_over();
+        let last = answered.command.op == Op::Release { left: 0 } && barrier == Barrier::Lifts;
+        // Once it is over, no other release follows, whatever this one was.
+        let opens = (last || over) && std::mem::take(&mut state.is_barring);
+        if over {
+            names.change(self.scheme.subject(), |entry| entry.tenure_ended(self));
+        }
+        if opens {
+            self.lift_barrier(&mut names, answered.heard);
+        }
+        let refused = answered
+            .error
+            .clone()
+            .filter(|error| error.kind() == ErrorKind::Refused && !error.is_transient());
+        // It is tried again until the lease is over, but whoever waits need not wait for that.
+        let told = refused.map(|error| (state.count.leaving().to_vec(), error));
+        drop(state);
+        drop(names);
+        if let Some((leavers, error)) = told {
+            leavers
+                .iter()
+                .for_each(|hold| hold.unlock_answer.answer(Err(error.clone())));
+        }
+        self.apply(after, Some(answered))
+    }
+
+    /// Attempts of this client wait from now on, if a release that leaves nothing was decided.
+    fn raise_barrier(&self, names: &mut Names, state: &mut TenureState, now: Tick) {
+        if state.count.phase() == Phase::Closed && !state.is_barring {
+            state.is_barring = true;
+            for subject in &self.scheme.barred() {
+                names.release_begins(subject, now);
+            }
+        }
+    }
+
+    /// Attempts of this client wait no longer; `heard`: the release was announced to so many.
+    pub(super) fn lift_barrier(&self, names: &mut Names, heard: Option<u64>) {
+        for subject in &self.scheme.barred() {
+            let heard = heard.filter(|_| subject == self.scheme.subject());
+            names.change(subject, |entry| entry.release_ended(&self.core, heard));
+        }
+    }
+
+    /// Tells everybody whom the end of a command concerns.
+    pub(crate) fn apply(
+        self: &Arc<Self>,
+        mut after: After<Arc<Request>, Arc<Hold>>,
+        answered: Option<Answered>,
+    ) -> Settled {
+        if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
+            self.entered_again(request, answered.command.sent);
+        }
+        if let Some((gone, left)) = after.left {
+            gone.iter()
+                .for_each(|hold| hold.unlock_answer.answer(Ok(left)));
+        }
+        if let Some((reason, late)) = after.lost {
+            self.lost(reason);
+            late.iter()
+                .for_each(|hold| hold.unlock_answer.answer(Err(Error::lost(reason))));
+            for request in after.turned_away.drain(..) {
+                request.fail(Error::lost(reason));
+            }
+        }
+        let error = answered.and_then(|answered| answered.error);
+        let mut again = after.again;
+        for request in after.turned_away {
+            again |= self.turned_away(request, error.as_ref());
+        }
+        self.leave_names_if_over();
+        let waiting = !unpoisoned(&self.state).count.is_settled();
+        if again && waiting {
+            Settled::Again
+        } else {
+            Settled::Quiet
+        }
+    }
+
+    /// A re-entry without an answer is tried again while its caller waits. True: so it is, but not at once.
+    fn turned_away(&self, request: Arc<Request>, error: Option<&Error>) -> bool {
+        match error {
+            Some(error) if !error.is_transient() => request.fail(error.clone()),
+            _ if !request.slot.is_waiting() => {}
+            _ => {
+                let refused = unpoisoned(&self.state).count.enter(request).err();
+                match refused {
+                    None => return true,
+                    Some(request) => self.not_inside(&request),
+                }
+            }
+        }
+        false
+    }
+
+    /// Somebody wanted in and the tenure has ended: its loss is theirs if they were inside; else they come anew.
+    pub(crate) fn not_inside(&self, request: &Arc<Request>) {
+        let phase = unpoisoned(&self.state).count.phase();
+        match phase {
+            Phase::Over(reason) => request.fail(Error::lost(reason)),
+            _ => request.come_anew(),
+        }
+    }
+
+    /// Every hold of it is lost.
+    fn lost(&self, reason: LostReason) {
+        let members = unpoisoned(&self.state).members.clone();
+        for hold in members {
+            self.core.keeper().forget(&hold);
+            hold.lose(reason);
+        }
+    }
+
+    fn leave_names_if_over(self: &Arc<Self>) {
+        let over = unpoisoned(&self.state).is_over();
+        if over {
+            unpoisoned(&self.core.names)
+                .change(self.scheme.subject(), |entry| entry.tenure_ended(self));
+            self.core.tell_who_shuts_down();
+        }
+    }
+}
+
+/// What a reply, or its absence, means for the count.
+fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answered {
+    let mut answered = Answered {
+        command,
+        outcome: Outcome::Done,
+        heard: None,
+        error: None,
+    };
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(failure) => {
+            answered.outcome = match failure {
+                Failure::Unknown(_) => Outcome::Unknown,
+                Failure::NotSent(_) | Failure::Refused { .. } | Failure::Closed(_) => {
+                    Outcome::NotDone
+                }
+            };
+            answered.error = Some(failure.into());
+            return answered;
+        }
+    };
+    let standing = match command.op {
+        Op::Reenter { .. } => read_standing(reply),
+        Op::Release { left } => read_release(reply, left).map(|release| match release {
+            Release::Free { heard } => {
+                answered.heard = Some(heard);
+                Standing::Ours
+            }
+            Release::Left => Standing::Ours,
+            Release::Not(standing) => standing,
+        }),
+    };
+    match standing {
+        Ok(standing) => answered.outcome = standing.outcome(),
+        Err(bad) => {
+            answered.outcome = Outcome::Unknown;
+            answered.error = Some(Failure::from(bad).into());
+        }
+    }
+    answered
+}
+
+impl Standing {
+    fn outcome(self) -> Outcome {
+        match self.lost() {
+            None => Outcome::Done,
+            Some(reason) => Outcome::NotOurs(reason),
+        }
+    }
+
+    /// What it means for a hold that we believed in.
+    pub(crate) fn lost(self) -> Option<LostReason> {
+        match self {
+            Standing::Ours => None,
+            Standing::Gone => Some(LostReason::Removed),
+            Standing::Taken => Some(LostReason::TakenOver),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One unbroken time of an owner on a name: its field, its holds, and what the server was asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::coordination::holding::count::{Count, Few, Phase};
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::waiting::Request;
+use crate::coordination::waiting::attempt::FirstAcquire;
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::{Lane, Tick};
+use crate::error::{Error, ErrorKind, LostReason};
+use crate::owner::{Owner, OwnerId};
+use crate::protocol::scheme::{Bearer, Scheme};
+
+/// One unbroken time of an owner on a name.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) core: Arc<Core>,
+    pub(crate) scheme: Arc<dyn Scheme>,
+    pub(crate) bearer: Bearer,
+    pub(crate) id: OwnerId,
+    pub(crate) owner: Owner,
+    /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
+    server_until: AtomicU64,
+    pub(crate) first: FirstAcquire,
+    /// The number that grows from grant to grant, where the kind has one.
+    pub(crate) fence: OnceLock<u64>,
+    pub(super) state: Mutex<TenureState>,
+}
+
+#[derive(Debug)]
+pub(super) struct TenureState {
+    pub(super) count: Count<Arc<Request>, Arc<Hold>>,
+    pub(super) members: Few<Arc<Hold>>,
+    /// Attempts of this client on the name wait for our release.
+    pub(super) is_barring: bool,
+    /// Over which lane the command under way was sent.
+    pub(super) sender: Lane,
+    /// How the last command failed, if it did.
+    pub(super) trouble: Option<Error>,
+}
+
+impl TenureState {
+    /// Whether there is nothing of it on the server, as far as we know, nor will be.
+    pub(super) fn is_over(&self) -> bool {
+        match self.count.phase() {
+            Phase::Over(_) => true,
+            Phase::Closed => self.count.is_settled(),
+            Phase::Entering | Phase::Live => false,
+        }
+    }
+}
+
+impl Tenure {
+    /// The first acquire was granted. True: others here wait for the name.
+    pub(crate) fn tenure_began(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
+        let mut names = unpoisoned(&self.core.names);
+        let is_awaited = names.tenure_began(self);
+        let mut state = unpoisoned(&self.state);
+        state.count.entered();
+        state.members.push(hold.clone());
+        is_awaited
+    }
+
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn first_hold(&self) -> Option<Arc<Hold>> {
+        unpoisoned(&self.state).members.first().cloned()
+    }
+
+    pub(crate) fn holds(&self) -> u32 {
+        unpoisoned(&self.state).count.holds()
+    }
+
+    /// Whether its owner is inside, by a hold that is good by the clock, or just comes in again: whoever stayed
+    /// outside then would wait for the one who comes.
+    pub(crate) fn is_enterable(&self) -> bool {
+        let state = unpoisoned(&self.state);
+        let now = self.core.now();
+        let is_inside = |hold: &Arc<Hold>| hold.is_good(now) || hold.is_leaving(now);
+        let inside = state.members.iter().any(is_inside) || state.count.is_awaited();
+        state.count.phase() == Phase::Live && inside
+    }
+
+    /// Whether somebody works under it, or its release is on the way or about to be: what a shutdown waits for.
+    pub(crate) fn is_held_or_leaving(&self) -> bool {
+        let (now, state) = (self.core.now(), unpoisoned(&self.state));
+        let at_work = |hold: &Arc<Hold>| hold.is_good(now) || hold.is_released();
+        match state.count.phase() {
+            Phase::Live => state.members.iter().any(at_work) || !state.count.is_settled(),
+            Phase::Closed => !state.count.is_settled(),
+            Phase::Entering | Phase::Over(_) => false,
+        }
+    }
+
+    /// Whether that task has a hold of it.
+    pub(crate) fn is_held_in(&self, task: tokio::task::Id) -> bool {
+        let state = unpoisoned(&self.state);
+        state
+            .members
+            .iter()
+            .any(|hold| hold.task.get() == Some(&task))
+    }
+
+    /// The server was, or is about to be, asked at `sent` to keep it for so long.
+    pub(crate) fn asks_for(&self, sent: Tick, lease: Duration) {
+        let until = sent.after(lease).as_nanos();
+        self.server_until.fetch_max(until, Ordering::AcqRel);
+    }
+
+    /// The longest that the server may keep it.
+    pub(crate) fn server_until(&self) -> Tick {
+        Tick::from_nanos(self.server_until.load(Ordering::Acquire))
+    }
+
+    /// What to tell whoever waited for its release in vain.
+    pub(crate) fn not_released(&self) -> Error {
+        let trouble = unpoisoned(&self.state).trouble.clone();
+        let core = &self.core;
+        match trouble.filter(|error| error.kind() == ErrorKind::Refused) {
+            Some(refused) => refused,
+            None => core.no_answer(core.settings.command_limit, core.engine.trouble()),
+        }
+    }
+
+    /// Our release is not answered: attempts do not wait for it any longer.
+    pub(crate) fn give_barrier_up(&self) {
+        let mut names = unpoisoned(&self.core.names);
+        if std::mem::take(&mut unpoisoned(&self.state).is_barring) {
+            self.lift_barrier(&mut names, None);
+        }
+    }
+
+    /// Nothing is owed for it any more.
+    pub(crate) fn leave_to_lease(self: &Arc<Self>) {
+        self.give_barrier_up();
+        let after = unpoisoned(&self.state).count.left_to_its_lease();
+        self.apply(after, None);
+    }
+
+    /// The server said that the field is not there.
+    pub(crate) fn not_ours(self: &Arc<Self>, reason: LostReason) {
+        let after = unpoisoned(&self.state).count.not_ours(reason);
+        self.apply(after, None);
+    }
+}
+
+impl Core {
+    /// A tenure with a number that this client has never used.
+    pub(crate) fn new_tenure(self: &Arc<Self>, request: &Request) -> Arc<Tenure> {
+        let id = OwnerId::new(&self.id, self.next_number());
+        let bearer = Bearer {
+            field: id.as_arc().clone(),
+            who: request.who.clone(),
+        };
+        Arc::new(Tenure {
+            core: self.clone(),
+            scheme: request.scheme.clone(),
+            bearer,
+            id,
+            owner: request.owner.clone(),
+            server_until: AtomicU64::new(0),
+            first: FirstAcquire::default(),
+            fence: OnceLock::new(),
+            state: Mutex::new(TenureState {
+                count: Count::entering(),
+                members: Few::new(),
+                is_barring: false,
+                sender: Lane::Commands,
+                trouble: None,
+            }),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Where an `unlock` waits for its answer.
+
+use std::task::{Context, Poll, Waker};
+
+use crate::coordination::unpoisoned;
+use crate::error::Result;
+use crate::primitives::{AtomicU32, Mutex, MutexGuard, Ordering};
+
+/// In each hold; the first answer counts.
+#[derive(Debug)]
+pub(crate) struct UnlockAnswer {
+    state: Mutex<Leaving>,
+    /// How often it has waited.
+    turn: AtomicU32,
+}
+
+#[derive(Debug)]
+enum Leaving {
+    Waiting(Option<Waker>),
+    Answered(Result<u32>),
+    Over,
+}
+
+impl Default for UnlockAnswer {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(Leaving::Waiting(None)),
+            turn: AtomicU32::new(0),
+        }
+    }
+}
+
+impl UnlockAnswer {
+    pub(crate) fn answer(&self, answer: Result<u32>) {
+        tell(unpoisoned(&self.state), answer);
+    }
+
+    /// Answers that wait only. False: it is over, and another may have begun.
+    pub(crate) fn answer_in(&self, turn: u32, answer: Result<u32>) -> bool {
+        let state = unpoisoned(&self.state);
+        self.turn() == turn && tell(state, answer)
+    }
+
+    /// Which wait this is.
+    pub(crate) fn turn(&self) -> u32 {
+        // Changes under the lock, by the one unlock that waits: that one, and all who compare under the lock, see it.
+        self.turn.load(Ordering::Relaxed)
+    }
+
+    /// Whether that wait goes on.
+    pub(crate) fn is_waiting(&self, turn: u32) -> bool {
+        let state = unpoisoned(&self.state);
+        self.turn() == turn && matches!(*state, Leaving::Waiting(_))
+    }
+
+    /// It was answered, and waits for something else.
+    pub(crate) fn again(&self) {
+        let mut state = unpoisoned(&self.state);
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        *state = Leaving::Waiting(None);
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
+        let mut state = unpoisoned(&self.state);
+        if let Leaving::Waiting(waker) = &mut *state {
+            *waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut *state, Leaving::Over) {
+            Leaving::Answered(answer) => Poll::Ready(answer),
+            Leaving::Waiting(_) | Leaving::Over => Poll::Pending,
+        }
+    }
+}
+
+/// Wakes after the lock is free. False: no unlock waits.
+fn tell(mut state: MutexGuard<'_, Leaving>, answer: Result<u32>) -> bool {
+    let Leaving::Waiting(waker) = &mut *state else {
+        return false;
+    };
+    let waker = waker.take();
+    *state = Leaving::Answered(answer);
+    drop(state);
+    waker.inspect(Waker::wake_by_ref);
+    true
+}

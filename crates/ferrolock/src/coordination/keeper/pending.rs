@@ -1,0 +1,257 @@
+//! What is on its way though nobody awaits it: attempts, releases, debts. The connections stay for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::coordination::{Core, unpoisoned};
+
+/// With more releases owed than this, new acquires of the client wait.
+const RELEASES_MAX: usize = 4096;
+/// The same for acquires whose outcome is unknown: each needed a connection that broke.
+const LATE_ACQUIRES_MAX: usize = 65_536;
+/// How many releases that nobody awaits are under way at once: a renewal waits for no more than these.
+const SENDS_MAX: usize = 128;
+
+/// How much work of a client is pending.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    running: Mutex<Running>,
+    /// More is owed than is good; changed with `running`.
+    is_full: AtomicBool,
+    /// Told when there is room again.
+    room: Notify,
+    /// Told when none is left that the last handle waits for.
+    brief_done: Condvar,
+    /// Told when nothing is owed any more.
+    paid: Notify,
+    /// One for each release that nobody awaits.
+    pub(crate) sends: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    attempts: usize,
+    releases: usize,
+    release_debts: usize,
+    late_acquires: usize,
+    /// The last handle is gone: with the last pending work the connections end.
+    abandoned: bool,
+    /// The connections have ended, or are about to: nothing more can be owed.
+    closed: bool,
+    /// Somebody minds the connections for what is owed.
+    minded: bool,
+}
+
+/// What is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An acquire. When the last handle goes, the keeper releases its field: the runtime that the reply comes to may be
+    /// the one that waits.
+    Attempt,
+    /// A release, or a grant that is to be given back unless its caller takes it: the last handle waits a moment for it.
+    Release,
+    /// A release whose answer stayed out.
+    ReleaseDebt,
+    /// The field of an acquire whose outcome is unknown.
+    LateAcquire,
+}
+
+/// One piece of pending work; over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct PendingWork {
+    core: Arc<Core>,
+    kind: Mutex<Kind>,
+}
+
+impl PendingWork {
+    pub(crate) fn new(core: &Arc<Core>, kind: Kind) -> Self {
+        let pending = &core.pending;
+        let mut running = unpoisoned(&pending.running);
+        *running.of(kind) += 1;
+        pending.is_full.store(running.is_full(), Ordering::Relaxed);
+        Self {
+            core: core.clone(),
+            kind: Mutex::new(kind),
+        }
+    }
+
+    /// From now on it is a release, or one to come: the last handle waits a moment for it.
+    pub(crate) fn becomes_release(&self) {
+        let mut kind = unpoisoned(&self.kind);
+        let mut running = unpoisoned(&self.core.pending.running);
+        *running.of(*kind) -= 1;
+        *kind = Kind::Release;
+        *running.of(*kind) += 1;
+        let is_paid = running.debts() == 0;
+        drop(running);
+        if is_paid {
+            self.core.pending.paid.notify_waiters();
+        }
+    }
+}
+
+impl Drop for PendingWork {
+    fn drop(&mut self) {
+        let pending = &self.core.pending;
+        let kind = *unpoisoned(&self.kind);
+        let mut running = unpoisoned(&pending.running);
+        let was_full = running.is_full();
+        *running.of(kind) -= 1;
+        let has_room = was_full && !running.is_full();
+        if has_room {
+            pending.is_full.store(false, Ordering::Relaxed);
+        }
+        let over = running.abandoned && running.is_idle();
+        running.closed |= over;
+        let is_debt = matches!(kind, Kind::ReleaseDebt | Kind::LateAcquire);
+        let told = !is_debt && running.releases == 0;
+        let paid = is_debt && running.debts() == 0;
+        drop(running);
+        if has_room {
+            pending.room.notify_waiters();
+        }
+        if paid {
+            pending.paid.notify_waiters();
+        }
+        if told {
+            pending.brief_done.notify_all();
+            self.core.tell_who_shuts_down();
+        }
+        if over {
+            self.core.engine.close();
+        }
+    }
+}
+
+impl Running {
+    fn is_idle(&self) -> bool {
+        self.attempts == 0 && self.releases == 0 && self.debts() == 0
+    }
+
+    fn debts(&self) -> usize {
+        self.release_debts + self.late_acquires
+    }
+
+    fn is_full(&self) -> bool {
+        self.releases + self.release_debts > RELEASES_MAX || self.late_acquires > LATE_ACQUIRES_MAX
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Attempt => &mut self.attempts,
+            Kind::Release => &mut self.releases,
+            Kind::ReleaseDebt => &mut self.release_debts,
+            Kind::LateAcquire => &mut self.late_acquires,
+        }
+    }
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            running: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            room: Notify::new(),
+            brief_done: Condvar::new(),
+            paid: Notify::new(),
+            sends: Semaphore::new(SENDS_MAX),
+        }
+    }
+}
+
+impl Pending {
+    /// Whether nothing is on its way but debts.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let running = unpoisoned(&self.running);
+        running.attempts == 0 && running.releases == 0
+    }
+
+    /// Whether so much is owed that new acquires should wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// How many releases are owed.
+    pub(crate) fn owed(&self) -> usize {
+        let running = unpoisoned(&self.running);
+        running.releases + running.debts()
+    }
+
+    /// Ready when there is room for new acquires, or was in the meantime; and when `is_closing`.
+    pub(crate) async fn room(&self, is_closing: impl Fn() -> bool) {
+        let mut room = std::pin::pin!(self.room.notified());
+        room.as_mut().enable();
+        if self.is_full() && !is_closing() {
+            room.await;
+        }
+    }
+
+    /// Acquires that wait for room look whether the client goes on.
+    pub(crate) fn tell_who_waits_for_room(&self) {
+        self.room.notify_waiters();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn releases(&self) -> usize {
+        unpoisoned(&self.running).releases
+    }
+
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> usize {
+        let running = unpoisoned(&self.running);
+        running.attempts + running.releases + running.debts()
+    }
+
+    /// Blocks until no release is on its way, at most so long.
+    pub(crate) fn wait_for_releases(&self, limit: Duration) {
+        let running = unpoisoned(&self.running);
+        let waited = self
+            .brief_done
+            .wait_timeout_while(running, limit, |running| running.releases > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Nobody will ask for more. True: nothing is on its way now.
+    pub(crate) fn abandon(&self) -> bool {
+        let mut running = unpoisoned(&self.running);
+        running.abandoned = true;
+        let over = running.is_idle();
+        running.closed |= over;
+        over
+    }
+
+    /// Nothing more is owed from now on.
+    pub(crate) fn close(&self) {
+        unpoisoned(&self.running).closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        unpoisoned(&self.running).closed
+    }
+
+    /// True: from now on the caller minds the connections, until [`paid`](Pending::paid).
+    pub(crate) fn start_minding_connections(&self) -> bool {
+        !std::mem::replace(&mut unpoisoned(&self.running).minded, true)
+    }
+
+    /// Ready when nothing is owed any more, and nobody minds the connections.
+    pub(crate) async fn paid(&self) {
+        loop {
+            let mut paid = std::pin::pin!(self.paid.notified());
+            paid.as_mut().enable();
+            if self.stop_minding_if_paid() {
+                return;
+            }
+            paid.await;
+        }
+    }
+
+    fn stop_minding_if_paid(&self) -> bool {
+        let mut running = unpoisoned(&self.running);
+        running.minded &= running.debts() > 0;
+        !running.minded
+    }
+}

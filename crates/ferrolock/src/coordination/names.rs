@@ -1,0 +1,221 @@
+//! What a client knows of each name: who holds it here, who waits for it here.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::coordination::holding::count::Few;
+use crate::coordination::waiting::Request;
+use crate::coordination::waiting::driver::Driver;
+use crate::coordination::{Core, Tenure};
+use crate::engine::{Subscription, Tick};
+use crate::owner::Owner;
+use crate::protocol::scheme::Subject;
+
+/// All names that somebody here holds or waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    entries: HashMap<Subject, NameEntry>,
+}
+
+/// One name.
+#[derive(Debug)]
+pub(crate) struct NameEntry {
+    tenures: Few<Arc<Tenure>>,
+    /// Those who wait. Kept for a while after the last one, for what it knows of the competition.
+    pub(crate) driver: Option<Box<Driver<Arc<Request>>>>,
+    pub(crate) subscription: Option<Subscription>,
+    /// A task runs the driver.
+    pub(crate) driven: bool,
+    /// Releases of ours that are not answered yet.
+    releases: u32,
+    /// Who asks for the name with a future of its own, while nobody waits.
+    pub(crate) first: Option<Arc<Request>>,
+    /// Tenures whose first acquire is not answered yet.
+    attempting: Few<Arc<Tenure>>,
+    /// Tells the driver's task to look.
+    news: Option<Arc<Notify>>,
+}
+
+impl NameEntry {
+    fn new() -> Self {
+        Self {
+            tenures: Few::new(),
+            driver: None,
+            first: None,
+            subscription: None,
+            driven: false,
+            releases: 0,
+            attempting: Few::new(),
+            news: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let held = !self.tenures.is_empty() || !self.attempting.is_empty();
+        !held && self.first.is_none() && self.driver.is_none() && self.releases == 0 && !self.driven
+    }
+
+    /// Whether that task holds the name by another owner, and would wait for itself.
+    pub(crate) fn is_held_in(&self, task: tokio::task::Id) -> bool {
+        self.tenures.iter().any(|tenure| tenure.is_held_in(task))
+    }
+
+    pub(crate) fn releases(&self) -> u32 {
+        self.releases
+    }
+
+    fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
+    }
+
+    /// What tells the driver's task to look.
+    pub(crate) fn news(&mut self) -> &Arc<Notify> {
+        self.news.get_or_insert_default()
+    }
+
+    /// The driver's task looks as soon as it can.
+    pub(crate) fn tell_driver(&self) {
+        if let Some(news) = &self.news {
+            news.notify_one();
+        }
+    }
+
+    /// A tenure ended.
+    pub(crate) fn tenure_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
+    }
+
+    /// A release of ours was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
+    pub(crate) fn release_ended(&mut self, core: &Core, heard: Option<u64>) {
+        self.releases = self.releases.saturating_sub(1);
+        if let Some(driver) = &mut self.driver {
+            driver.release_ended(core.now(), heard, core.engine.round_trip());
+        }
+        self.tell_driver();
+    }
+
+    /// The tenure that `owner` can enter again.
+    pub(crate) fn live_tenure(&self, owner: &Owner) -> Option<Arc<Tenure>> {
+        let inside = |tenure: &&Arc<Tenure>| tenure.owner == *owner && tenure.is_enterable();
+        self.tenures.iter().find(inside).cloned()
+    }
+}
+
+impl Names {
+    pub(crate) fn entry(&mut self, subject: &Subject) -> &mut NameEntry {
+        self.entries
+            .entry(subject.clone())
+            .or_insert_with(NameEntry::new)
+    }
+
+    pub(crate) fn entry_if_any(&mut self, subject: &Subject) -> Option<&mut NameEntry> {
+        self.entries.get_mut(subject)
+    }
+
+    pub(crate) fn live_tenure(&self, subject: &Subject, owner: &Owner) -> Option<Arc<Tenure>> {
+        self.entries.get(subject)?.live_tenure(owner)
+    }
+
+    /// Whether anybody here holds that name, waits or asks for it.
+    pub(crate) fn is_known(&self, subject: &Subject) -> bool {
+        self.entries.contains_key(subject)
+    }
+
+    /// The caller makes the first attempt itself, with that tenure. False: somebody here holds the name, waits or asks
+    /// for it.
+    pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
+        let Entry::Vacant(place) = self.entries.entry(request.scheme.subject().clone()) else {
+            return false;
+        };
+        let entry = place.insert(NameEntry::new());
+        entry.attempting.push(tenure.clone());
+        entry.first = Some(request.clone());
+        true
+    }
+
+    /// It does not any more.
+    pub(crate) fn clear_first(&mut self, request: &Arc<Request>) {
+        self.change(request.scheme.subject(), |entry| {
+            entry.first.take_if(|first| Arc::ptr_eq(first, request));
+        });
+    }
+
+    /// An attempt is on its way.
+    pub(crate) fn attempt_begins(&mut self, tenure: &Arc<Tenure>) {
+        self.entry(tenure.scheme.subject())
+            .attempting
+            .push(tenure.clone());
+    }
+
+    /// It was answered, or is given up.
+    pub(crate) fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
+        self.change(tenure.scheme.subject(), |entry| entry.attempt_ended(tenure));
+    }
+
+    /// Every acquire that is not answered yet, handed over to the keeper.
+    pub(crate) fn hand_attempts_over(&self) -> Vec<Arc<Tenure>> {
+        let attempts = self.entries.values().flat_map(|entry| &entry.attempting);
+        attempts
+            .inspect(|tenure| tenure.first.hand_over())
+            .cloned()
+            .collect()
+    }
+
+    /// A grant came. True: somebody here waits for the name.
+    pub(crate) fn tenure_began(&mut self, tenure: &Arc<Tenure>) -> bool {
+        let entry = self.entry(tenure.scheme.subject());
+        entry.tenures.push(tenure.clone());
+        entry.first.take_if(|first| first.owner == tenure.owner);
+        entry.attempt_ended(tenure);
+        entry.driver.is_some()
+    }
+
+    /// Changes what is known of a name, if anything is, and forgets it if nobody holds or wants it any more.
+    pub(crate) fn change(&mut self, subject: &Subject, f: impl FnOnce(&mut NameEntry)) {
+        if let Some(entry) = self.entries.get_mut(subject) {
+            f(entry);
+            if entry.is_empty() {
+                self.entries.remove(subject);
+            }
+        }
+    }
+
+    /// A release of ours is on its way: attempts wait for its answer.
+    pub(crate) fn release_begins(&mut self, subject: &Subject, now: Tick) {
+        let entry = self.entry(subject);
+        entry.releases += 1;
+        if let Some(driver) = &mut entry.driver {
+            driver.release_begins(now);
+        }
+    }
+
+    /// Names that are known here.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Every tenure of this client.
+    pub(crate) fn tenures(&self) -> Vec<Arc<Tenure>> {
+        self.entries
+            .values()
+            .flat_map(|entry| entry.tenures.iter().cloned())
+            .collect()
+    }
+
+    /// Takes everyone who waits out of the lines, to be told when the table is free: their wakers are code of others.
+    #[must_use]
+    pub(crate) fn take_waiters(&mut self) -> Vec<Arc<Request>> {
+        let mut waiters = Vec::new();
+        for entry in self.entries.values_mut() {
+            let drivers = entry.driver.iter_mut();
+            waiters.extend(drivers.flat_map(|driver| driver.take(|_| true)));
+            waiters.extend(entry.first.clone());
+            entry.tell_driver();
+        }
+        waiters
+    }
+}

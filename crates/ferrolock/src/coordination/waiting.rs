@@ -1,0 +1,338 @@
+//! How a lock is acquired, whatever its kind.
+//!
+//! A name that no caller here holds or waits for is asked for by the caller's own future ([`first`]). Otherwise the caller
+//! waits in a [`slot`], and its attempts are made in a task of the client's runtime: the [`driver`] of the name decides and
+//! [`mod@drive`] does, for `lock` and `try_lock` alike. An owner who is inside enters again without queueing. A grant is
+//! offered, and becomes the caller's when its future is polled.
+
+pub(crate) mod attempt;
+mod backlog;
+mod drive;
+pub(crate) mod driver;
+pub(crate) mod first;
+#[cfg(all(test, feature = "embedded"))]
+mod first_tests;
+mod late;
+pub(crate) mod listen;
+mod request;
+mod server_place;
+#[cfg(all(test, feature = "embedded"))]
+mod silence_tests;
+pub(crate) mod slot;
+#[cfg(all(test, feature = "embedded"))]
+mod waiting_tests;
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::coordination::holding::count::Few;
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::holding::reenter::reenter;
+use crate::coordination::keeper::AlarmKey;
+use crate::coordination::names::NameEntry;
+use crate::coordination::waiting::attempt::too_late;
+use crate::coordination::waiting::backlog::wait_for_releases;
+use crate::coordination::waiting::drive::drive;
+use crate::coordination::waiting::driver::{Driver, Place};
+use crate::coordination::waiting::first::Begun;
+pub(crate) use crate::coordination::waiting::request::{Patience, Request};
+use crate::coordination::waiting::slot::{Answer, Found};
+use crate::coordination::{Core, Tenure, unpoisoned};
+use crate::engine::{Failure, Tick};
+use crate::error::{Cause, Error, Result};
+use crate::options::Reentry;
+
+/// Waits for a hold. `None`: busy, for a call that does not insist.
+///
+/// Dropped before it is ready, it leaves nothing behind: a grant that comes later is given back.
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    request: Arc<Request>,
+    cancelled_by: Option<CancellationToken>,
+) -> Result<Option<Arc<Hold>>> {
+    if cancelled_by
+        .as_ref()
+        .is_some_and(CancellationToken::is_cancelled)
+    {
+        return Err(Error::new(Cause::Cancelled).of(request.scheme.name()));
+    }
+    let mut caller = Caller {
+        core,
+        request: &request,
+        served: false,
+        alarm: None,
+    };
+    let cancelled = async {
+        match &cancelled_by {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut cancelled = std::pin::pin!(cancelled);
+    if core.pending.is_full() {
+        let mut waits = std::pin::pin!(wait_for_releases(core, &request));
+        let waited = poll_fn(|cx| match cancelled.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                Poll::Ready(Err(Error::new(Cause::Cancelled).of(request.scheme.name())))
+            }
+            Poll::Pending => waits.as_mut().poll(cx),
+        });
+        waited.await?;
+    }
+    enter(core, &request, Place::Back)?;
+    loop {
+        let found = poll_fn(|cx| {
+            // First of all the slot knows whom to wake: the attempt may go into other hands at any time.
+            if let Poll::Ready(found) = request.slot.poll(cx) {
+                return Poll::Ready(Some(found));
+            }
+            if let Poll::Ready((hold, alarm)) = first::poll(core, &request, cx) {
+                caller.alarm = Some(alarm);
+                return Poll::Ready(Some(Found::Granted(hold)));
+            }
+            cancelled.as_mut().poll(cx).map(|()| None)
+        });
+        let found = found.await;
+        caller.served = matches!(found, Some(Found::Granted(_) | Found::Answered(_)));
+        match found {
+            Some(Found::Granted(hold)) => match caller.accept(hold) {
+                Ok(hold) => return Ok(Some(hold)),
+                Err((sent, failure)) => {
+                    request.check_time_left(core, sent, failure)?;
+                    request.slot.wait_again();
+                    caller.served = false;
+                    enter(core, &request, Place::Front)?;
+                }
+            },
+            Some(Found::Answered(Answer::Busy)) => return Ok(None),
+            Some(Found::Answered(Answer::Failed(error))) => return Err(error),
+            Some(Found::Withdrawn) => enter(core, &request, Place::Front)?,
+            None => return Err(Error::new(Cause::Cancelled).of(request.scheme.name())),
+        }
+    }
+}
+
+/// Cleans up behind a caller's future that is dropped.
+struct Caller<'a> {
+    core: &'a Arc<Core>,
+    request: &'a Arc<Request>,
+    /// It has its hold or its answer, and is in no line any more.
+    served: bool,
+    /// Of a first attempt that was granted.
+    alarm: Option<AlarmKey>,
+}
+
+impl Caller<'_> {
+    /// Takes the hold, unless its time is over: a caller may come late for its offer, and a machine may sleep.
+    fn accept(&mut self, hold: Arc<Hold>) -> std::result::Result<Arc<Hold>, (Tick, Failure)> {
+        let keeper = self.core.keeper();
+        let alarm = self.alarm.take();
+        let now = self.core.now();
+        if now >= hold.deadline() {
+            alarm.into_iter().for_each(|alarm| keeper.cancel(alarm));
+            let sent = hold.since;
+            let failure = too_late(now.since(sent), hold.terms.lease);
+            hold.retract();
+            return Err((sent, failure));
+        }
+        keeper.accept(&hold, alarm);
+        if let Some(task) = tokio::task::try_id() {
+            let _ = hold.task.set(task);
+        }
+        Ok(hold)
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        // First of all: an attempt in other hands looks into the slot whether it is still wanted.
+        let offered = match self.served {
+            true => None,
+            false => self.request.slot.abandon(),
+        };
+        first::abandon(self.core, self.request);
+        if self.served {
+            return;
+        }
+        if let Some(hold) = offered {
+            self.core.keeper().forget(&hold);
+            hold.release_in_background();
+        }
+        let mut names = unpoisoned(&self.core.names);
+        if let Some(entry) = names.entry_if_any(self.request.scheme.subject())
+            && let Some(driver) = &mut entry.driver
+            && !driver
+                .take(|other| Arc::ptr_eq(other, self.request))
+                .is_empty()
+        {
+            entry.tell_driver();
+        }
+    }
+}
+
+/// Starts what the request needs: a re-entry, one attempt, or a place in the line.
+fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
+    let runtime = core.runtime()?;
+    if let Some(tenure) = &request.into {
+        core.check_open()
+            .map_err(|error| error.of(request.scheme.name()))?;
+        runtime.spawn(reenter(tenure.clone(), request.clone()));
+        return Ok(());
+    }
+    if place == Place::Back && first::begin(core, request) {
+        return Ok(());
+    }
+    queue(core, request, place, None)
+}
+
+/// The same for a name that is known here, or with a first attempt that goes on.
+fn queue(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    place: Place,
+    begun: Option<Begun>,
+) -> Result<()> {
+    let runtime = core.runtime()?;
+    let mut names = unpoisoned(&core.names);
+    // Requests in the table when the client is shut down are turned away then; those that come later, here.
+    core.check_open()
+        .map_err(|error| error.of(request.scheme.name()))?;
+    if begun.is_some() && !request.slot.is_waiting() {
+        // Its caller has gone while the attempt changed hands: nobody would take it out of the line again.
+        drop(names);
+        if let Some(begun) = begun {
+            runtime.spawn(first::release_in_background(begun.attempt));
+        }
+        return Ok(());
+    }
+    if begun.is_none() && place == Place::Front {
+        request.begins_at(core.now());
+    }
+    if let Some(tenure) = names.live_tenure(request.scheme.subject(), &request.owner) {
+        drop(names);
+        if let Some(begun) = begun {
+            runtime.spawn(first::release_in_background(begun.attempt));
+        }
+        if request.reentry == Reentry::IsAnError {
+            return Err(Error::new(Cause::WouldDeadlock).of(request.scheme.name()));
+        }
+        runtime.spawn(reenter(tenure, request.clone()));
+        return Ok(());
+    }
+    let line = join_line(
+        core,
+        names.entry(request.scheme.subject()),
+        request,
+        place,
+        begun,
+    );
+    drop(names);
+    if line.waits_for_itself && !core.told.waits_for_itself.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            lock = %request.scheme.name(),
+            "a task waits for a lock that it holds itself: give both calls one owner (Owner::scope, owned_by, relock)"
+        );
+    }
+    for begun in line.given_up {
+        runtime.spawn(first::release_in_background(begun.attempt));
+    }
+    if !line.driven {
+        let attempt = line.goes_on.map(|(id, begun)| (id, begun.attempt));
+        runtime.spawn(drive(core.clone(), request.scheme.clone(), attempt));
+    }
+    Ok(())
+}
+
+/// What is to be done when a request has joined a line, and the table of names is free again.
+struct Joined {
+    /// The caller's task holds the name, by another owner.
+    waits_for_itself: bool,
+    /// The driver's task runs already.
+    driven: bool,
+    /// The attempt that the driver begins with.
+    goes_on: Option<(u64, Begun)>,
+    /// Attempts that nobody needs any more.
+    given_up: Few<Begun>,
+}
+
+fn join_line(
+    core: &Arc<Core>,
+    entry: &mut NameEntry,
+    request: &Arc<Request>,
+    place: Place,
+    begun: Option<Begun>,
+) -> Joined {
+    let (now, round_trip) = (core.now(), core.engine.round_trip());
+    let waits_for_itself = tokio::task::try_id().is_some_and(|task| entry.is_held_in(task));
+    let (releases, first) = (entry.releases(), entry.first.take());
+    let driver = entry.driver.get_or_insert_with(|| {
+        let mut driver = Driver::new(
+            request.scheme.waiting(),
+            core.settings.unreachable_after,
+            core.random.seed(),
+        );
+        (0..releases).for_each(|_| driver.release_begins(now));
+        Box::new(driver)
+    });
+    let driven = std::mem::replace(&mut entry.driven, true);
+    let mut given_up = Few::new();
+    let mut goes_on = None;
+    let mut join = |request: &Arc<Request>, place, since, begun: Option<Begun>| {
+        let times = (since, request.deadline, request.stay(core));
+        let id = driver.join(now, request.clone(), times, place, round_trip);
+        match begun {
+            // The task makes attempts of its own, or another one is under way.
+            Some(begun) if driven || goes_on.is_some() => given_up.push(begun),
+            Some(begun) => {
+                driver.sent(begun.sent);
+                goes_on = Some((id, begun));
+            }
+            None => {}
+        }
+    };
+    // The caller that came first goes first, with its attempt, whose answer is none for those who came after it was sent.
+    if let Some(other) = first
+        && let Some(begun) = first::adopt(core, &other)
+    {
+        join(&other, Place::Back, other.begun, Some(begun));
+    }
+    let since = match (place, &begun) {
+        (Place::Front, None) => now,
+        _ => request.begun,
+    };
+    join(request, place, since, begun);
+    if driven {
+        entry.tell_driver();
+    }
+    Joined {
+        waits_for_itself,
+        driven,
+        goes_on,
+        given_up,
+    }
+}
+
+/// All others of that owner who wait for the name go in with it.
+pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
+    let core = &tenure.core;
+    let mut names = unpoisoned(&core.names);
+    let Some(driver) = names
+        .entry_if_any(tenure.scheme.subject())
+        .and_then(|entry| entry.driver.as_mut())
+    else {
+        return;
+    };
+    let same = driver.take(|request| request.owner == tenure.owner);
+    drop(names);
+    for request in same {
+        match (request.reentry, core.runtime()) {
+            (Reentry::IsAnError, _) => request.fail(Error::new(Cause::WouldDeadlock)),
+            (Reentry::Enters, Ok(runtime)) => drop(runtime.spawn(reenter(tenure.clone(), request))),
+            (Reentry::Enters, Err(error)) => request.fail(error),
+        }
+    }
+}

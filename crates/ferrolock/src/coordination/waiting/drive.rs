@@ -1,0 +1,337 @@
+//! The task of a contended name: does what its [`driver`](super::driver) decides.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::coordination::names::NameEntry;
+use crate::coordination::waiting::attempt::{self, Attempted, Grant, attempt};
+use crate::coordination::waiting::driver::{Cause, Driver, Late, Next};
+use crate::coordination::waiting::listen::NameListener;
+use crate::coordination::waiting::{Request, enter_with};
+use crate::coordination::{Core, unpoisoned};
+use crate::engine::{Boxed, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
+use crate::error::Error;
+use crate::figures;
+use crate::protocol::scheme::Scheme;
+
+/// The least pause after an attempt without an answer.
+const RECONNECT_MIN: Duration = Duration::from_millis(20);
+
+/// The task that does what the driver of a name decides.
+struct DriverTask {
+    core: Arc<Core>,
+    scheme: Arc<dyn Scheme>,
+    finished: bool,
+}
+
+/// What the task has under way besides sleeping.
+#[derive(Default)]
+struct UnderWay {
+    attempt: Option<(u64, Cause, Boxed<Attempted>)>,
+    listen: Option<Boxed<Result<Subscription, Failure>>>,
+    reconnect: Option<Boxed<()>>,
+    /// What the server last said instead of an answer.
+    trouble: Option<Failure>,
+}
+
+/// Runs until nobody waits for the name and its subscription has been idle long enough.
+///
+/// `begun` is an attempt that is under way for that number in the line.
+pub(crate) fn drive(
+    core: Arc<Core>,
+    scheme: Arc<dyn Scheme>,
+    begun: Option<(u64, Boxed<Attempted>)>,
+) -> impl Future<Output = ()> + Send + 'static {
+    // Made here and not at the first poll: a runtime that has ended drops the future unpolled.
+    let task = DriverTask {
+        core,
+        scheme,
+        finished: false,
+    };
+    let under_way = UnderWay {
+        attempt: begun.map(|(id, attempt)| (id, Cause::Arrival, attempt)),
+        ..UnderWay::default()
+    };
+    run(task, under_way)
+}
+
+async fn run(mut task: DriverTask, mut under_way: UnderWay) {
+    while let Some((next, news)) = task.next(under_way.attempt.is_some()) {
+        match next {
+            Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
+            Next::Listen => task.begin_listening(&mut under_way),
+            Next::TimedOut(late) => late
+                .into_iter()
+                .for_each(|late| late.who.busy(late.waited, late.rest)),
+            Next::Unreachable(late) => task.tell_unreachable(late, &under_way),
+            Next::Sleep(until) => task.wait(&mut under_way, until, &news).await,
+            Next::Done => return,
+        }
+    }
+}
+
+impl DriverTask {
+    /// The driver's next step; `None` when there is nothing to drive any more.
+    fn next(&mut self, attempting: bool) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
+        let core = self.core.clone();
+        let mut names = unpoisoned(&core.names);
+        let entry = names.entry_if_any(self.scheme.subject())?;
+        let news = entry.news().clone();
+        let next = entry.driver.as_mut()?.next(self.core.now());
+        let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
+        if matches!(next, Next::Done) || closing {
+            let (subscription, stranded) = self.leave(entry);
+            names.change(self.scheme.subject(), |_| ());
+            drop(names);
+            drop(subscription);
+            for request in stranded {
+                request.fail(Error::closed(SHUT_DOWN));
+            }
+            return None;
+        }
+        Some((next, news))
+    }
+
+    /// What to drop, and whom to tell, when the table of names is free again.
+    fn leave(&mut self, entry: &mut NameEntry) -> (Option<Subscription>, Vec<Arc<Request>>) {
+        self.finished = true;
+        entry.driven = false;
+        let stranded = entry.driver.take().map(|mut driver| driver.take(|_| true));
+        (entry.subscription.take(), stranded.unwrap_or_default())
+    }
+
+    fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
+        let mut names = unpoisoned(&self.core.names);
+        let Some(driver) = names
+            .entry_if_any(self.scheme.subject())
+            .and_then(|entry| entry.driver.as_mut())
+        else {
+            return;
+        };
+        let Some(request) = driver.waiter(id).cloned() else {
+            return;
+        };
+        driver.sent(self.core.now());
+        drop(names);
+        tracing::trace!(lock = %self.scheme.name(), cause = cause.as_str(), "attempt");
+        let core = self.core.clone();
+        under_way.reconnect = None;
+        under_way.attempt = Some((
+            id,
+            cause,
+            Box::pin(async move {
+                // Nobody in particular waits for these: they do not crowd out the others.
+                let _permit = match cause {
+                    Cause::Arrival | Cause::Message | Cause::OwnRelease | Cause::LastChance => None,
+                    _ => core.reattempts.clone().acquire_owned().await.ok(),
+                };
+                match request.slot.is_waiting() {
+                    true => attempt(&core, &request).await,
+                    // It went before its turn came.
+                    false => Attempted::Withdrawn,
+                }
+            }),
+        ));
+    }
+
+    fn begin_listening(&self, under_way: &mut UnderWay) {
+        let Some(channel) = self.scheme.waiting().channel.clone() else {
+            return;
+        };
+        let ear = NameListener::new(&self.core, self.scheme.clone());
+        under_way.listen = Some(self.core.engine.listen(channel, ear));
+    }
+
+    fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
+        let failure = under_way
+            .trouble
+            .clone()
+            .or_else(|| self.core.engine.trouble());
+        for late in late {
+            late.who
+                .fail(self.core.no_answer(late.waited, failure.clone()));
+        }
+    }
+
+    /// Sleeps until something ends, something is heard, or the time comes.
+    async fn wait(&mut self, under_way: &mut UnderWay, until: Tick, news: &Notify) {
+        let core = self.core.clone();
+        let UnderWay {
+            attempt,
+            listen,
+            reconnect,
+            ..
+        } = under_way;
+        tokio::select! {
+            biased;
+            attempted = pending_or(attempt.as_mut().map(|(_, _, future)| future)) => {
+                let begun = attempt.take();
+                self.attempted(under_way, begun.map(|(id, cause, _)| (id, cause)), attempted);
+            }
+            listened = pending_or(listen.as_mut()) => {
+                *listen = None;
+                self.listened(listened);
+            }
+            () = pending_or(reconnect.as_mut()) => {
+                *reconnect = None;
+                self.with_driver(|driver, now| driver.reconnected(now));
+            }
+            () = news.notified() => {}
+            () = core.nap_until(until) => {}
+        }
+    }
+
+    fn attempted(
+        &self,
+        under_way: &mut UnderWay,
+        begun: Option<(u64, Cause)>,
+        attempted: Attempted,
+    ) {
+        let Some((id, cause)) = begun else { return };
+        match attempted {
+            Attempted::Granted(grant) => {
+                under_way.trouble = None;
+                self.granted(id, cause, grant);
+            }
+            Attempted::Busy(busy) => {
+                under_way.trouble = None;
+                self.with_driver(|driver, now| driver.found_busy(now, id, busy));
+                self.tell_busy();
+            }
+            Attempted::Withdrawn => {
+                self.with_driver(|driver, now| driver.withdrawn(now));
+            }
+            Attempted::TooLate(failure) => {
+                self.fail_tried(&failure);
+                under_way.trouble = Some(failure);
+                self.with_driver(|driver, now| driver.came_too_late(now));
+            }
+            Attempted::Failed(failure @ (Failure::NotSent(_) | Failure::Unknown(_))) => {
+                if matches!(failure, Failure::Unknown(_)) {
+                    self.fail_tried(&failure);
+                }
+                under_way.trouble = Some(failure);
+                under_way.reconnect = Some(self.reconnected());
+                self.with_driver(|driver, now| driver.failed(now));
+            }
+            Attempted::Failed(Failure::Refused { code, message }) if attempt::waits_out(&code) => {
+                let refused = Failure::Refused { code, message };
+                self.fail_tried(&refused);
+                under_way.trouble = Some(refused);
+                self.with_driver(|driver, now| driver.failed(now));
+            }
+            Attempted::Failed(failure) => {
+                let all = self
+                    .with_driver(|driver, _| driver.refused())
+                    .unwrap_or_default();
+                all.iter()
+                    .for_each(|request| request.fail(failure.clone().into()));
+            }
+        }
+    }
+
+    /// Those that came before the last attempt was sent, and do not wait, hear that the lock is busy.
+    fn tell_busy(&self) {
+        let tried = self.with_driver(|driver, now| driver.take_tried(now));
+        for late in tried.into_iter().flatten() {
+            late.who.busy(late.waited, late.rest);
+        }
+    }
+
+    /// The same when the attempt had no good answer.
+    fn fail_tried(&self, failure: &Failure) {
+        let tried = self.with_driver(|driver, now| driver.take_tried(now));
+        for late in tried.into_iter().flatten() {
+            late.who.fail(failure.clone().into());
+        }
+    }
+
+    /// Ready when there is a connection; not at once, or replies that nobody can read would be asked for in a loop.
+    fn reconnected(&self) -> Boxed<()> {
+        let core = self.core.clone();
+        Box::pin(async move {
+            core.sleep_until(core.now().after(RECONNECT_MIN)).await;
+            core.engine.ready(Lane::Commands).await;
+        })
+    }
+
+    fn granted(&self, id: u64, cause: Cause, grant: Grant) {
+        let granted = (grant.hold.terms.lease, grant.more);
+        let to = self
+            .with_driver(|driver, now| driver.granted(now, granted, id))
+            .flatten();
+        let Some((request, waited)) = to else {
+            return grant.release_in_background();
+        };
+        let tenure = &grant.hold.tenure;
+        figures::granted(cause.as_str(), || waited);
+        tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
+        self.core.keeper().offer(grant.hold.clone(), &request);
+        // First those of its owner, who are not to find the name busy with themselves.
+        enter_with(tenure);
+        if !grant.more {
+            self.tell_busy();
+        }
+    }
+
+    fn listened(&self, listened: Result<Subscription, Failure>) {
+        match listened {
+            Ok(subscription) => {
+                let mut names = unpoisoned(&self.core.names);
+                let Some(entry) = names.entry_if_any(self.scheme.subject()) else {
+                    return;
+                };
+                entry.subscription = Some(subscription);
+                if let Some(driver) = &mut entry.driver {
+                    driver.confirmed(self.core.now());
+                }
+            }
+            Err(failure) => {
+                self.core.say_blind(&failure);
+                self.with_driver(|driver, now| driver.not_listening(now));
+            }
+        }
+    }
+
+    fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
+        let now = self.core.now();
+        let mut names = unpoisoned(&self.core.names);
+        names
+            .entry_if_any(self.scheme.subject())?
+            .driver
+            .as_mut()
+            .map(|driver| f(driver, now))
+    }
+}
+
+impl Drop for DriverTask {
+    /// The runtime ended under those who wait.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let core = self.core.clone();
+        let mut names = unpoisoned(&core.names);
+        let Some(entry) = names.entry_if_any(self.scheme.subject()) else {
+            return;
+        };
+        let (subscription, stranded) = self.leave(entry);
+        names.change(self.scheme.subject(), |_| ());
+        drop(names);
+        drop(subscription);
+        for request in stranded {
+            request.fail(Error::closed(RUNTIME_ENDED));
+        }
+    }
+}
+
+/// A future that may not be there.
+async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
+    match future {
+        Some(future) => Pin::new(future).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,482 @@
+//! Decides when the local waiters of one name make an attempt.
+//!
+//! A state machine without I/O and clock: what happened comes in with its time, [`Driver::next`] says what to do now.
+//! `W` stands for somebody who waits; the shell gives it meaning.
+//!
+//! The order that loses no wake-up: attempt → busy → listen → confirmed → attempt again → sleep. Every message on the
+//! channel is counted; if the count moved while an attempt was under way, a *busy* that comes back is stale and the
+//! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
+//! deadline, or the safety poll: a message may never come. One attempt is under way at a time, for the front of the
+//! line, and none beside a release of ours. After the last waiter the subscription stays for 5 s.
+
+mod cause;
+mod courtesy;
+mod lateness;
+mod places;
+mod tries;
+pub(crate) use cause::Cause;
+pub(crate) use lateness::LAST_ANSWER;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::coordination::waiting::driver::courtesy::OurRelease;
+use crate::coordination::waiting::driver::lateness::ANSWER_MAX;
+use crate::engine::Tick;
+use crate::protocol::scheme::{Busy, Pace, Rest, Waiting, Wake};
+
+/// Pauses when there was to be a subscription, and it was refused.
+const BLIND: Pace = Pace {
+    first: Duration::from_millis(25),
+    most: Duration::from_secs(1),
+};
+/// How long a subscription stays after the last waiter: the next one comes soon where there was one.
+const DELAY_RELEASE: Duration = Duration::from_secs(5);
+/// The waiters of one name in this client, and all that decides when they try.
+#[derive(Debug)]
+pub(crate) struct Driver<W> {
+    line: VecDeque<Waiter<W>>,
+    next_id: u64,
+    /// The attempt under way: what was heard before it was sent, and when that was.
+    attempt: Option<Sent>,
+    /// Attempts that were sent so far.
+    attempts: u64,
+    /// When the next attempt is due, and why.
+    due: Option<(Tick, Cause)>,
+    /// Why the attempt under way was made; kept for whoever counts.
+    cause: Cause,
+    /// Messages and gaps so far.
+    heard: u64,
+    listening: Listening,
+    pause: Duration,
+    /// Since when the server owes an answer.
+    silent_since: Option<Tick>,
+    /// When the first of the grants in a row came that came too late.
+    too_slow_since: Option<Tick>,
+    /// When the last attempt that found it busy was sent, and what the holder had left.
+    busy: Option<(Tick, Rest)>,
+    /// How long the server took for its last answer.
+    answer_time: Duration,
+    ours: OurRelease,
+    /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
+    releases: u32,
+    /// Since when nobody waits.
+    idle_since: Option<Tick>,
+    /// Pauses between attempts that no event asks for.
+    pace: Pace,
+    is_courteous: bool,
+    has_places: bool,
+    /// Of the waiter that a message named, at that place.
+    named: Option<u64>,
+    unreachable_after: Duration,
+    random: fastrand::Rng,
+}
+
+/// Somebody in the line.
+#[derive(Debug)]
+struct Waiter<W> {
+    id: u64,
+    who: W,
+    joined: Tick,
+    deadline: Option<Tick>,
+    /// The server has answered an attempt of it, and so knows of it if the kind has a queue there.
+    is_known: bool,
+    /// Where it stands in that queue.
+    place: Option<u64>,
+    stay: Stay,
+    /// Attempts that were sent before it came: their answers are older than its question.
+    came_after: u64,
+}
+
+/// What a waiter does when the lock is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stay {
+    Waits,
+    /// It goes with the first answer, and puts up with none until then.
+    Tries(Tick),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Tick,
+    heard: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    No,
+    Asked,
+    Yes,
+    Refused,
+    /// The kind has no messages.
+    Never,
+}
+
+/// What to do now.
+#[derive(Debug)]
+pub(crate) enum Next<W> {
+    /// Send an attempt for the waiter with that number.
+    Attempt { id: u64, cause: Cause },
+    /// Ask for the subscription.
+    Listen,
+    /// The time of these is up, and the lock was busy to the end.
+    TimedOut(Vec<Late<W>>),
+    /// The server did not answer these.
+    Unreachable(Vec<Late<W>>),
+    /// Nothing before that time (or an event).
+    Sleep(Tick),
+    /// Nobody waits, nothing is under way, and the subscription has been idle long enough.
+    Done,
+}
+
+/// Somebody whose time is up.
+#[derive(Debug)]
+pub(crate) struct Late<W> {
+    pub(crate) who: W,
+    pub(crate) waited: Duration,
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Where somebody joins the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Back,
+    /// They had been offered the lock and were not there to take it.
+    Front,
+}
+
+impl<W> Driver<W> {
+    pub(crate) fn new(waiting: &Waiting, unreachable_after: Duration, seed: u64) -> Self {
+        let listening = match waiting.channel {
+            Some(_) => Listening::No,
+            None => Listening::Never,
+        };
+        Self {
+            line: VecDeque::new(),
+            next_id: 0,
+            attempt: None,
+            attempts: 0,
+            due: None,
+            cause: Cause::Arrival,
+            heard: 0,
+            listening,
+            pause: waiting.pace.first,
+            silent_since: None,
+            too_slow_since: None,
+            busy: None,
+            answer_time: Duration::ZERO,
+            ours: OurRelease::None,
+            releases: 0,
+            idle_since: None,
+            pace: waiting.pace,
+            is_courteous: waiting.is_courteous,
+            has_places: waiting.has_places,
+            named: None,
+            unreachable_after,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Somebody waits from now on, who has waited since `joined`.
+    pub(crate) fn join(
+        &mut self,
+        now: Tick,
+        who: W,
+        (joined, deadline, stay): (Tick, Option<Tick>, Stay),
+        place: Place,
+        round_trip: Duration,
+    ) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let waiter = Waiter {
+            id,
+            who,
+            joined,
+            deadline,
+            is_known: false,
+            place: None,
+            stay,
+            came_after: self.attempts,
+        };
+        match place {
+            Place::Back => self.line.push_back(waiter),
+            Place::Front => self.line.push_front(waiter),
+        }
+        self.idle_since = None;
+        if stay != Stay::Waits && self.attempt.is_none() {
+            self.try_at(now, Cause::Arrival);
+        } else if (self.line.len() == 1 || self.has_places) && self.attempt.is_none() {
+            // Whoever released last and comes again at once lets those go first who heard of the release.
+            let pause = match self.ours {
+                OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
+                _ => Duration::ZERO,
+            };
+            self.due = None;
+            self.try_at(now.after(pause), Cause::Arrival);
+        }
+        id
+    }
+
+    /// Takes out everybody for whom `goes` says so, in order.
+    pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
+        let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.line)
+            .into_iter()
+            .partition(|waiter| goes(&waiter.who));
+        self.line = stay.into();
+        out.into_iter().map(|waiter| waiter.who).collect()
+    }
+
+    /// Who has that number.
+    pub(crate) fn waiter(&self, id: u64) -> Option<&W> {
+        self.line
+            .iter()
+            .find(|waiter| waiter.id == id)
+            .map(|waiter| &waiter.who)
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(self.listening, Listening::Asked | Listening::Yes)
+    }
+
+    /// The subscription is confirmed.
+    pub(crate) fn confirmed(&mut self, now: Tick) {
+        self.listening = Listening::Yes;
+        self.event(now, Duration::ZERO, Cause::Confirmed);
+    }
+
+    /// There will be no subscription: attempts follow the clock alone.
+    pub(crate) fn not_listening(&mut self, now: Tick) {
+        self.listening = Listening::Refused;
+        self.pause = BLIND.first;
+        let pause = self.jittered(BLIND.first);
+        self.try_at(now.after(pause), Cause::SafetyPoll);
+    }
+
+    /// A message came, for those whom it wakes.
+    pub(crate) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
+        match wake {
+            Wake::Front => {
+                let pause = self.courtesy(round_trip);
+                self.event(now, pause, Cause::Message);
+            }
+            // Also at a place that is not known here: the attempt under way may be about to hear that it is its own.
+            Wake::Named(place) if self.is_at(place) || self.attempt.is_some() => {
+                self.named = Some(place);
+                self.event(now, Duration::ZERO, Cause::Message);
+            }
+            Wake::Named(_) | Wake::Nobody => {}
+        }
+    }
+
+    /// Messages may have been missed; `spread` keeps thousands of names from asking at once.
+    pub(crate) fn gap(&mut self, now: Tick, spread: Duration) {
+        let pause = spread.mul_f64(self.random.f64());
+        self.event(now, pause, Cause::Gap);
+    }
+
+    fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
+        self.heard += 1;
+        self.pause = self.pace().first;
+        if self.attempt.is_some() {
+            self.cause = cause;
+            return;
+        }
+        self.try_after(now, pause, cause);
+        // A poll that comes even sooner is made for what was heard.
+        if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
+            *because = cause;
+        }
+    }
+
+    /// The attempt is handed over now.
+    pub(crate) fn sent(&mut self, now: Tick) {
+        self.attempts += 1;
+        self.attempt = Some(Sent {
+            at: now,
+            heard: self.heard,
+        });
+        self.due = None;
+        self.silent_since.get_or_insert(now);
+    }
+
+    /// The attempt was granted for so long, to whom it was made for; `None`: they have gone, and it is given back.
+    /// `more`: the next in line may get in too.
+    pub(crate) fn granted(
+        &mut self,
+        now: Tick,
+        (lease, more): (Duration, bool),
+        id: u64,
+    ) -> Option<(W, Duration)> {
+        self.attempt = None;
+        self.silent_since = None;
+        self.too_slow_since = None;
+        self.pause = self.pace().first;
+        // It is busy now, and by whom is known: the next in line waits for our own release.
+        self.busy = Some((now, Rest::Left(lease)));
+        self.due = Some(match more {
+            true => (now, Cause::More),
+            false => (now.after(self.jittered(self.pause)), Cause::SafetyPoll),
+        });
+        let position = self.line.iter().position(|waiter| waiter.id == id);
+        let waiter = position.and_then(|position| self.line.remove(position));
+        self.plan_newcomers(now);
+        self.plan_tries(now);
+        waiter.map(|waiter| (waiter.who, now.since(waiter.joined)))
+    }
+
+    /// The attempt found it busy.
+    pub(crate) fn found_busy(&mut self, now: Tick, id: u64, busy: impl Into<Busy>) {
+        let Busy { rest, place } = busy.into();
+        self.take_place(id, place);
+        self.silent_since = None;
+        self.too_slow_since = None;
+        let Some(sent) = self.attempt.take() else {
+            return;
+        };
+        self.busy = Some((sent.at, rest));
+        self.answer_time = now.since(sent.at).min(ANSWER_MAX);
+        if let OurRelease::Last { others } = self.ours {
+            self.ours = OurRelease::Earlier { others };
+        }
+        if sent.heard != self.heard {
+            return self.try_at(now, self.cause);
+        }
+        let poll = (now.after(self.jittered(self.pause)), Cause::SafetyPoll);
+        self.pause = (self.pause * 2).min(self.pace().most);
+        self.due = Some(match rest {
+            Rest::Left(left) if now.after(left + Duration::from_millis(1)) < poll.0 => {
+                (now.after(left + Duration::from_millis(1)), Cause::LeaseEnd)
+            }
+            _ => poll,
+        });
+        self.plan_newcomers(now);
+        self.plan_tries(now);
+    }
+
+    /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
+    /// answers meanwhile.
+    ///
+    /// Counted from its coming: the machine may have slept since it was sent.
+    pub(crate) fn came_too_late(&mut self, now: Tick) {
+        self.too_slow_since.get_or_insert(now);
+        self.silent_since = None;
+        self.failed(now);
+    }
+
+    /// The attempt was not made after all: the one it was for has gone.
+    pub(crate) fn withdrawn(&mut self, now: Tick) {
+        if let Some(sent) = self.attempt.take() {
+            self.silent_since.take_if(|since| *since == sent.at);
+        }
+        self.try_at(now, self.cause);
+    }
+
+    /// The attempt had no answer, or there is no connection: again when there is one, or a little later.
+    pub(crate) fn failed(&mut self, now: Tick) {
+        self.attempt = None;
+        self.silent_since.get_or_insert(now);
+        let pause = self.jittered(Duration::from_millis(100));
+        self.try_at(now.after(pause), Cause::Reconnected);
+    }
+
+    /// There is a connection again.
+    pub(crate) fn reconnected(&mut self, now: Tick) {
+        if self.attempt.is_none() {
+            self.try_at(now, Cause::Reconnected);
+        }
+    }
+
+    /// The server refused: everybody in line hears it.
+    pub(crate) fn refused(&mut self) -> Vec<W> {
+        self.attempt = None;
+        self.silent_since = None;
+        self.take(|_| true)
+    }
+
+    /// What to do now; called again after each thing done and each event.
+    pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
+        let mut silent = self.take_unanswered(now);
+        silent.extend(self.take_overdue_tries(now));
+        if !silent.is_empty() {
+            return Next::Unreachable(silent);
+        }
+        let late = self.take_out_of_time(now);
+        if let Some(next) = late {
+            return next;
+        }
+        if self.line.is_empty() {
+            return self.next_of_nobody(now);
+        }
+        if self.attempt.is_none() && self.releases == 0 {
+            if let (Some(cause), Some(id)) = (self.due_cause(now), self.next_in_line()) {
+                self.cause = cause;
+                return Next::Attempt { id, cause };
+            }
+            if self.listening == Listening::No && self.busy.is_some() && self.is_waited_for() {
+                self.listening = Listening::Asked;
+                return Next::Listen;
+            }
+        }
+        Next::Sleep(self.wake_at(now))
+    }
+
+    fn next_of_nobody(&mut self, now: Tick) -> Next<W> {
+        if self.attempt.is_some() {
+            return Next::Sleep(Tick::FAR);
+        }
+        let until = self.idle_since.get_or_insert(now).after(DELAY_RELEASE);
+        if self.is_listening() && now < until {
+            Next::Sleep(until)
+        } else {
+            Next::Done
+        }
+    }
+
+    fn due_cause(&self, now: Tick) -> Option<Cause> {
+        if let Some((at, cause)) = self.due
+            && at <= now
+        {
+            return Some(cause);
+        }
+        // Whoever gives up asks once more: the message may have been lost. Not where the last attempt failed: the
+        // next one is planned, and a server in trouble is not asked in a loop.
+        let asks = |waiter: &Waiter<W>| {
+            waiter.deadline.is_some_and(|deadline| {
+                deadline <= now.after(self.lead()) && !self.was_last_chance(deadline)
+            })
+        };
+        (self.silent_since.is_none() && self.line.iter().any(asks)).then_some(Cause::LastChance)
+    }
+
+    /// As [`Driver::try_at`], but a pause that was drawn before is kept: our own release comes as a reply and as a
+    /// message, and two draws would win more often than one.
+    fn try_after(&mut self, now: Tick, pause: Duration, cause: Cause) {
+        let drawn = matches!(self.due, Some((_, Cause::Message | Cause::OwnRelease)));
+        if !drawn || pause.is_zero() {
+            self.try_at(now.after(pause), cause);
+        }
+    }
+
+    /// Sooner wins.
+    fn try_at(&mut self, at: Tick, cause: Cause) {
+        if self.due.is_none_or(|(due, _)| at < due) {
+            self.due = Some((at, cause));
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        match self.listening {
+            Listening::Refused => BLIND,
+            _ => self.pace,
+        }
+    }
+
+    /// Up to a quarter less, so that processes do not ask in step.
+    fn jittered(&mut self, pause: Duration) -> Duration {
+        pause.mul_f64(1.0 - self.random.f64() / 4.0)
+    }
+}
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

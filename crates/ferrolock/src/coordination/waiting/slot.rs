@@ -1,0 +1,159 @@
+//! Where a caller's future waits.
+//!
+//! ```text
+//! Waiting ──offer──▶ Offered ──polled──▶ Over (the caller has a guard)
+//!    │  ▲               │
+//!    │  └───polled──┐   └──1 s or a third of the lease──▶ Withdrawn
+//!    │              └────────────────────────────────────────┘   (the caller waits again, at the front)
+//!    └──answer──▶ Answered (busy, or an error) ──polled──▶ Over
+//! dropped in any state ──▶ Over; what was offered is given back
+//! ```
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::unpoisoned;
+use crate::error::Error;
+use crate::primitives::{Mutex, Notify};
+
+/// Shared by the caller's future and whoever makes the attempts.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    state: Mutex<State>,
+    /// Told when nobody needs to work for it any more.
+    served: Notify,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(Option<Waker>),
+    Offered(Arc<Hold>),
+    Withdrawn,
+    Answered(Answer),
+    /// The caller has its answer, or has gone.
+    Over,
+}
+
+/// What a caller gets instead of a hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// Busy, for a caller that does not want an error for it.
+    Busy,
+    Failed(Error),
+}
+
+/// What a caller's poll finds.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Granted(Arc<Hold>),
+    /// It was offered and taken back, or is to take another way: wait again, at the front.
+    Withdrawn,
+    Answered(Answer),
+}
+
+impl Slot {
+    pub(crate) fn new() -> Slot {
+        Slot {
+            state: Mutex::new(State::Waiting(None)),
+            served: Notify::new(),
+        }
+    }
+
+    /// Lays a grant in. `Err`: the caller has gone, or has another answer.
+    pub(crate) fn offer(&self, hold: Arc<Hold>) -> Result<(), Arc<Hold>> {
+        if self.serve(State::Offered(hold.clone())) {
+            Ok(())
+        } else {
+            Err(hold)
+        }
+    }
+
+    /// Gives the caller its last word, unless it has one.
+    pub(crate) fn answer(&self, answer: Answer) {
+        self.serve(State::Answered(answer));
+    }
+
+    /// The way it was on has ended: the caller takes another, as after an offer that was taken back.
+    pub(crate) fn start_over(&self) {
+        self.serve(State::Withdrawn);
+    }
+
+    /// The caller, who took what was offered, could not use it: it waits again.
+    pub(crate) fn wait_again(&self) {
+        *unpoisoned(&self.state) = State::Waiting(None);
+    }
+
+    /// Tells a caller who waits. False: it does not, and nothing is changed.
+    fn serve(&self, next: State) -> bool {
+        let mut state = unpoisoned(&self.state);
+        let State::Waiting(waker) = &mut *state else {
+            return false;
+        };
+        let waker = waker.take();
+        *state = next;
+        drop(state);
+        self.served.notify_waiters();
+        waker.inspect(Waker::wake_by_ref);
+        true
+    }
+
+    /// Takes an offer back that nobody came for.
+    pub(crate) fn withdraw(&self) -> Option<Arc<Hold>> {
+        let mut state = unpoisoned(&self.state);
+        if !matches!(*state, State::Offered(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut *state, State::Withdrawn) {
+            State::Offered(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The caller goes; what had been offered to it is given back to whoever asks.
+    pub(crate) fn abandon(&self) -> Option<Arc<Hold>> {
+        let before = std::mem::replace(&mut *unpoisoned(&self.state), State::Over);
+        self.served.notify_waiters();
+        match before {
+            State::Offered(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*unpoisoned(&self.state), State::Waiting(_))
+    }
+
+    /// Ready when, after this call, the caller has been offered something, was answered or sent on, or has gone.
+    pub(crate) fn served(&self) -> impl Future<Output = ()> + Send + '_ {
+        // Hears from now on, not from its first poll: a caller that was sent on may wait again by then.
+        let served = self.served.notified();
+        async move {
+            if self.is_waiting() {
+                served.await;
+            }
+        }
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Found> {
+        let mut state = unpoisoned(&self.state);
+        if let State::Waiting(waker) = &mut *state {
+            match waker {
+                Some(known) if known.will_wake(cx.waker()) => {}
+                _ => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(match std::mem::replace(&mut *state, State::Over) {
+            State::Offered(hold) => Found::Granted(hold),
+            State::Withdrawn => {
+                *state = State::Waiting(Some(cx.waker().clone()));
+                Found::Withdrawn
+            }
+            State::Answered(answer) => Found::Answered(answer),
+            State::Waiting(_) | State::Over => {
+                Found::Answered(Answer::Failed(Error::closed("polled after its end")))
+            }
+        })
+    }
+}

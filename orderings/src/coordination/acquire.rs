@@ -1,4 +1,0 @@
-//! The library's slot.
-
-#[path = "../../../crates/ferrolock/src/coordination/acquire/slot.rs"]
-pub(crate) mod slot;

@@ -1,0 +1,6 @@
+//! The library's hold and unlock answer.
+
+#[path = "../../../crates/ferrolock/src/coordination/holding/hold.rs"]
+pub(crate) mod hold;
+#[path = "../../../crates/ferrolock/src/coordination/holding/unlock_answer.rs"]
+pub(crate) mod unlock_answer;
