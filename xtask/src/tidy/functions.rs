@@ -1,8 +1,8 @@
-//! No function is longer than a screen.
+//! No function is longer than a screen, and none with the name of a question acts.
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
-use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
+use syn::{Block, FnArg, ImplItemFn, ItemFn, ReceiverKind, ReturnType, Signature, TraitItemFn};
 
 use super::Finding;
 use crate::tree::Tree;
@@ -52,7 +52,35 @@ impl Long<'_> {
     }
 }
 
+impl Long<'_> {
+    /// `is_…` and `has_…` ask: they answer, and change nothing.
+    fn question(&mut self, signature: &Signature) {
+        let name = signature.ident.to_string();
+        // Tests may be sentences.
+        let is_shipped =
+            self.path.starts_with("crates/ferrolock/src/") && !self.path.contains("tests");
+        let asks = is_shipped && ["is_", "has_"].iter().any(|start| name.starts_with(start));
+        let acts = signature.inputs.iter().any(|input| {
+            let FnArg::Receiver(own) = input else {
+                return false;
+            };
+            matches!(own.kind, ReceiverKind::Reference(_, _, Some(_)))
+        });
+        let answers = !matches!(signature.output, ReturnType::Default);
+        if asks && (acts || !answers) {
+            let line = signature.fn_token.span.start().line;
+            let what = format!("`{name}` is named like a question, and acts");
+            self.findings.push(Finding::new(self.path, line, what));
+        }
+    }
+}
+
 impl<'ast> Visit<'ast> for Long<'_> {
+    fn visit_signature(&mut self, signature: &'ast Signature) {
+        self.question(signature);
+        visit::visit_signature(self, signature);
+    }
+
     fn visit_item_fn(&mut self, function: &'ast ItemFn) {
         self.measure(&function.sig, &function.block);
         visit::visit_item_fn(self, function);
@@ -94,6 +122,18 @@ mod tests {
         let text = format!("/// Doc.\n#[test]\nfn f() {{{}}}", "\n".repeat(69));
 
         assert_eq!(check_file("x.rs", &text), []);
+    }
+
+    #[test]
+    fn a_question_that_acts_or_answers_nothing_is_found() {
+        let text = "impl X {\nfn is_new(&mut self) -> bool { true }\nfn has_gone(&self) {}\nfn is_old(&self) -> bool { true }\n}";
+
+        let lines: Vec<usize> = check_file("crates/ferrolock/src/x.rs", text)
+            .iter()
+            .map(|found| found.line)
+            .collect();
+
+        assert_eq!(lines, [2, 3]);
     }
 
     #[test]

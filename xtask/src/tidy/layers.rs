@@ -17,6 +17,9 @@ const ABOVE: [(&str, &[&str]); 3] = [
     ("coordination", &["sync", "client"]),
 ];
 
+/// Where one kind of lock may be named: what it is made of, and its public face. All else asks its scheme.
+const KIND_PLACES: [&str; 2] = ["protocol", "sync"];
+
 /// Where the `redis` crate may be named: its engine, the client that builds it, and the re-export.
 const REDIS_PLACES: [&str; 3] = ["engine/redis", "client", "lib.rs"];
 
@@ -43,6 +46,10 @@ fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
             let what = format!("`{above}` is a layer above this file");
             findings.push(Finding::new(path, *line, what));
         }
+        if names_kind(inside, ahead) {
+            let what = "`protocol::lock` is known to `protocol` and `sync` only: ask the scheme";
+            findings.push(Finding::new(path, *line, what));
+        }
         if names_redis(inside, before, ahead)
             && !words.windows(2).any(|two| two == ["mod", "redis"])
         {
@@ -51,6 +58,13 @@ fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a path which starts here leads to one kind of lock. Tests may: they test it.
+fn names_kind(inside: &str, ahead: &[&str]) -> bool {
+    let top = inside.split(['/', '.']).next().unwrap_or_default();
+    let is_allowed = KIND_PLACES.contains(&top) || inside.contains("tests");
+    !is_allowed && matches!(ahead, ["protocol", ":", ":", "lock", ..])
 }
 
 /// The layers above that a path which starts here leads to.
@@ -176,6 +190,17 @@ mod tests {
             lines("protocol/lock.rs", "use super::super::sync::Lock;"),
             [1]
         );
+    }
+
+    #[test]
+    fn one_kind_of_lock_is_named_by_its_own_files_and_tests_only() {
+        let text = "use crate::protocol::lock::PlainLock;";
+
+        assert_eq!(lines("coordination/names.rs", text), [1]);
+        assert_eq!(lines("engine/embedded/file.rs", text), [1]);
+        for own in ["sync/lock.rs", "coordination/several_tests.rs"] {
+            assert_eq!(lines(own, text), NONE, "{own}");
+        }
     }
 
     #[test]
