@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::coordination::holding::count::Few;
 use crate::coordination::waiting::Request;
 use crate::coordination::waiting::driver::Driver;
+use crate::coordination::waiting::first::Begun;
 use crate::coordination::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
 use crate::owner::Owner;
@@ -31,8 +32,10 @@ pub(crate) struct NameEntry {
     pub(crate) driven: bool,
     /// Releases of ours that are not answered yet.
     releases: u32,
-    /// Who asks for the name with a future of its own, while nobody waits.
+    /// Who asks for the name with a future of its own. While others wait, they wait for its answer, which it reads just now.
     pub(crate) first: Option<Arc<Request>>,
+    /// An attempt of such a one that the driver's task goes on with, for that number in the line.
+    pub(crate) goes_on: Option<(u64, Begun)>,
     /// Tenures whose first acquire is not answered yet.
     attempting: Few<Arc<Tenure>>,
     /// Tells the driver's task to look.
@@ -45,6 +48,7 @@ impl NameEntry {
             tenures: Few::new(),
             driver: None,
             first: None,
+            goes_on: None,
             subscription: None,
             driven: false,
             releases: 0,
@@ -80,6 +84,13 @@ impl NameEntry {
     pub(crate) fn tell_driver(&self) {
         if let Some(news) = &self.news {
             news.notify_one();
+        }
+    }
+
+    /// The caller for which `ended` says so asks no more with a future of its own: the driver may.
+    pub(crate) fn first_ended(&mut self, ended: impl FnOnce(&Arc<Request>) -> bool) {
+        if self.first.take_if(|first| ended(first)).is_some() {
+            self.tell_driver();
         }
     }
 
@@ -139,7 +150,7 @@ impl Names {
     /// It does not any more.
     pub(crate) fn clear_first(&mut self, request: &Arc<Request>) {
         self.change(request.scheme.subject(), |entry| {
-            entry.first.take_if(|first| Arc::ptr_eq(first, request));
+            entry.first_ended(|first| Arc::ptr_eq(first, request));
         });
     }
 
@@ -164,13 +175,16 @@ impl Names {
             .collect()
     }
 
-    /// A grant came. True: somebody here waits for the name.
+    /// A grant came. True: somebody here waits for the name, and those of its owner are yet to enter with it.
     pub(crate) fn tenure_began(&mut self, tenure: &Arc<Tenure>) -> bool {
         let entry = self.entry(tenure.scheme.subject());
         entry.tenures.push(tenure.clone());
-        entry.first.take_if(|first| first.owner == tenure.owner);
         entry.attempt_ended(tenure);
-        entry.driver.is_some()
+        let is_awaited = entry.driver.is_some();
+        if !is_awaited {
+            entry.first.take_if(|first| first.owner == tenure.owner);
+        }
+        is_awaited
     }
 
     /// Changes what is known of a name, if anything is, and forgets it if nobody holds or wants it any more.

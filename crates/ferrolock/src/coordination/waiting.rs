@@ -201,6 +201,9 @@ fn queue(
     // Requests in the table when the client is shut down are turned away then; those that come later, here.
     core.check_open()
         .map_err(|error| error.of(request.scheme.name()))?;
+    if begun.is_some() {
+        names.clear_first(request);
+    }
     if begun.is_some() && !request.slot.is_waiting() {
         // Its caller has gone while the attempt changed hands: nobody would take it out of the line again.
         drop(names);
@@ -241,8 +244,7 @@ fn queue(
         runtime.spawn(first::release_in_background(begun.attempt));
     }
     if !line.driven {
-        let attempt = line.goes_on.map(|(id, begun)| (id, begun.attempt));
-        runtime.spawn(drive(core.clone(), request.scheme.clone(), attempt));
+        runtime.spawn(drive(core.clone(), request.scheme.clone()));
     }
     Ok(())
 }
@@ -253,8 +255,6 @@ struct Joined {
     waits_for_itself: bool,
     /// The driver's task runs already.
     driven: bool,
-    /// The attempt that the driver begins with.
-    goes_on: Option<(u64, Begun)>,
     /// Attempts that nobody needs any more.
     given_up: Few<Begun>,
 }
@@ -268,7 +268,7 @@ fn join_line(
 ) -> Joined {
     let (now, round_trip) = (core.now(), core.engine.round_trip());
     let waits_for_itself = tokio::task::try_id().is_some_and(|task| entry.is_held_in(task));
-    let (releases, first) = (entry.releases(), entry.first.take());
+    let releases = entry.releases();
     let driver = entry.driver.get_or_insert_with(|| {
         let mut driver = Driver::new(
             request.scheme.waiting(),
@@ -280,25 +280,26 @@ fn join_line(
     });
     let driven = std::mem::replace(&mut entry.driven, true);
     let mut given_up = Few::new();
-    let mut goes_on = None;
+    let goes_on = &mut entry.goes_on;
     let mut join = |request: &Arc<Request>, place, since, begun: Option<Begun>| {
         let times = (since, request.deadline, request.stay(core));
         let id = driver.join(now, request.clone(), times, place, round_trip);
         match begun {
-            // The task makes attempts of its own, or another one is under way.
-            Some(begun) if driven || goes_on.is_some() => given_up.push(begun),
+            Some(begun) if driver.is_attempting() => given_up.push(begun),
             Some(begun) => {
-                driver.sent(begun.sent);
-                goes_on = Some((id, begun));
+                driver.goes_on(id, begun.sent);
+                *goes_on = Some((id, begun));
             }
             None => {}
         }
     };
     // The caller that came first goes first, with its attempt, whose answer is none for those who came after it was sent.
-    if let Some(other) = first
-        && let Some(begun) = first::adopt(core, &other)
+    // One whose answer its caller is about to read stays that caller's.
+    if let Some(other) = &entry.first
+        && let Some(begun) = first::adopt(core, other)
     {
-        join(&other, Place::Back, other.begun, Some(begun));
+        join(other, Place::Back, other.begun, Some(begun));
+        entry.first = None;
     }
     let since = match (place, &begun) {
         (Place::Front, None) => now,
@@ -311,7 +312,6 @@ fn join_line(
     Joined {
         waits_for_itself,
         driven,
-        goes_on,
         given_up,
     }
 }
@@ -320,10 +320,12 @@ fn join_line(
 pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     let core = &tenure.core;
     let mut names = unpoisoned(&core.names);
-    let Some(driver) = names
-        .entry_if_any(tenure.scheme.subject())
-        .and_then(|entry| entry.driver.as_mut())
-    else {
+    let Some(entry) = names.entry_if_any(tenure.scheme.subject()) else {
+        return;
+    };
+    // Only now may the driver send for those that are left.
+    entry.first_ended(|first| first.owner == tenure.owner);
+    let Some(driver) = &mut entry.driver else {
         return;
     };
     let same = driver.take(|request| request.owner == tenure.owner);

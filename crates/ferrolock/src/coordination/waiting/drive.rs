@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::coordination::names::NameEntry;
 use crate::coordination::waiting::attempt::{self, Attempted, Grant, attempt};
 use crate::coordination::waiting::driver::{Cause, Driver, Late, Next};
+use crate::coordination::waiting::first::Begun;
 use crate::coordination::waiting::listen::NameListener;
 use crate::coordination::waiting::{Request, enter_with};
 use crate::coordination::{Core, unpoisoned};
@@ -38,12 +39,9 @@ struct UnderWay {
 }
 
 /// Runs until nobody waits for the name and its subscription has been idle long enough.
-///
-/// `begun` is an attempt that is under way for that number in the line.
 pub(crate) fn drive(
     core: Arc<Core>,
     scheme: Arc<dyn Scheme>,
-    begun: Option<(u64, Boxed<Attempted>)>,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Made here and not at the first poll: a runtime that has ended drops the future unpolled.
     let task = DriverTask {
@@ -51,15 +49,12 @@ pub(crate) fn drive(
         scheme,
         finished: false,
     };
-    let under_way = UnderWay {
-        attempt: begun.map(|(id, attempt)| (id, Cause::Arrival, attempt)),
-        ..UnderWay::default()
-    };
-    run(task, under_way)
+    run(task)
 }
 
-async fn run(mut task: DriverTask, mut under_way: UnderWay) {
-    while let Some((next, news)) = task.next(under_way.attempt.is_some()) {
+async fn run(mut task: DriverTask) {
+    let mut under_way = UnderWay::default();
+    while let Some((next, news)) = task.next(&mut under_way) {
         match next {
             Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
             Next::Listen => task.begin_listening(&mut under_way),
@@ -75,32 +70,41 @@ async fn run(mut task: DriverTask, mut under_way: UnderWay) {
 
 impl DriverTask {
     /// The driver's next step; `None` when there is nothing to drive any more.
-    fn next(&mut self, attempting: bool) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
+    fn next(&mut self, under_way: &mut UnderWay) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
         let core = self.core.clone();
         let mut names = unpoisoned(&core.names);
         let entry = names.entry_if_any(self.scheme.subject())?;
         let news = entry.news().clone();
-        let next = entry.driver.as_mut()?.next(self.core.now());
+        if let Some((id, begun)) = entry.goes_on.take() {
+            under_way.reconnect = None;
+            under_way.attempt = Some((id, Cause::Arrival, begun.attempt));
+        }
+        let next = match &entry.first {
+            None => entry.driver.as_mut()?.next(self.core.now()),
+            // Its caller reads the answer to an attempt at this moment: no other is sent beside it.
+            Some(_) => Next::Sleep(Tick::FAR),
+        };
+        let attempting = under_way.attempt.is_some();
         let closing = self.core.is_closing() && !attempting && matches!(next, Next::Sleep(_));
         if matches!(next, Next::Done) || closing {
-            let (subscription, stranded) = self.leave(entry);
+            let left = self.leave(entry);
             names.change(self.scheme.subject(), |_| ());
             drop(names);
-            drop(subscription);
-            for request in stranded {
-                request.fail(Error::closed(SHUT_DOWN));
-            }
+            left.tell(SHUT_DOWN);
             return None;
         }
         Some((next, news))
     }
 
-    /// What to drop, and whom to tell, when the table of names is free again.
-    fn leave(&mut self, entry: &mut NameEntry) -> (Option<Subscription>, Vec<Arc<Request>>) {
+    fn leave(&mut self, entry: &mut NameEntry) -> Left {
         self.finished = true;
         entry.driven = false;
         let stranded = entry.driver.take().map(|mut driver| driver.take(|_| true));
-        (entry.subscription.take(), stranded.unwrap_or_default())
+        Left {
+            _goes_on: entry.goes_on.take(),
+            _subscription: entry.subscription.take(),
+            stranded: stranded.unwrap_or_default(),
+        }
     }
 
     fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
@@ -146,10 +150,12 @@ impl DriverTask {
     }
 
     fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
-        let failure = under_way
-            .trouble
-            .clone()
-            .or_else(|| self.core.engine.trouble());
+        let said = under_way.trouble.clone();
+        let failure = match said {
+            // The connection knows more of it: a refusal at its opening, say.
+            None | Some(Failure::NotSent(_)) => self.core.engine.trouble().or(said),
+            Some(_) => said,
+        };
         for late in late {
             late.who
                 .fail(self.core.no_answer(late.waited, failure.clone()));
@@ -318,12 +324,24 @@ impl Drop for DriverTask {
         let Some(entry) = names.entry_if_any(self.scheme.subject()) else {
             return;
         };
-        let (subscription, stranded) = self.leave(entry);
+        let left = self.leave(entry);
         names.change(self.scheme.subject(), |_| ());
         drop(names);
-        drop(subscription);
-        for request in stranded {
-            request.fail(Error::closed(RUNTIME_ENDED));
+        left.tell(RUNTIME_ENDED);
+    }
+}
+
+/// What to drop, and whom to tell, when the table of names is free again.
+struct Left {
+    _goes_on: Option<(u64, Begun)>,
+    _subscription: Option<Subscription>,
+    stranded: Vec<Arc<Request>>,
+}
+
+impl Left {
+    fn tell(self, why: &'static str) {
+        for request in self.stranded {
+            request.fail(Error::closed(why));
         }
     }
 }

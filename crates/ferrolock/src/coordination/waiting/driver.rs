@@ -234,6 +234,11 @@ impl<W> Driver<W> {
             .map(|waiter| &waiter.who)
     }
 
+    /// Whether an attempt is under way.
+    pub(crate) fn is_attempting(&self) -> bool {
+        self.attempt.is_some()
+    }
+
     pub(crate) fn is_listening(&self) -> bool {
         matches!(self.listening, Listening::Asked | Listening::Yes)
     }
@@ -297,6 +302,13 @@ impl<W> Driver<W> {
         });
         self.due = None;
         self.silent_since.get_or_insert(now);
+    }
+
+    /// An attempt for the waiter with that number was handed over earlier, before all others in the line came.
+    pub(crate) fn goes_on(&mut self, id: u64, sent: Tick) {
+        self.sent(sent);
+        let others = self.line.iter_mut().filter(|waiter| waiter.id != id);
+        others.for_each(|waiter| waiter.came_after = self.attempts);
     }
 
     /// The attempt was granted for so long, to whom it was made for; `None`: they have gone, and it is given back.

@@ -36,6 +36,12 @@ pub(crate) struct Begun {
     pub(crate) attempt: Boxed<Attempted>,
 }
 
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Begun")
+    }
+}
+
 /// How long a caller may leave its attempt alone.
 fn patience(core: &Core, request: &Request, now: Tick) -> Duration {
     let limit = match (request.patience, request.deadline) {
@@ -124,7 +130,10 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
             enter_with(&grant.hold.tenure);
         }
         // It was woken, and did not come: as with an offer that nobody takes.
-        Attempted::Granted(grant) => withdraw(grant, request),
+        Attempted::Granted(grant) => {
+            withdraw(grant, request);
+            unpoisoned(&core.names).clear_first(request);
+        }
         attempted => {
             let sent = attempt.sent;
             drop(attempt);
@@ -174,9 +183,9 @@ fn hand_over(
     sent: Tick,
     attempt: impl Future<Output = Attempted> + Send + 'static,
 ) {
-    unpoisoned(&core.names).clear_first(request);
     let begun = begun(core, request, sent, attempt);
     if let Err(error) = queue(core, request, Place::Front, Some(begun)) {
+        unpoisoned(&core.names).clear_first(request);
         request.fail(error);
     }
 }

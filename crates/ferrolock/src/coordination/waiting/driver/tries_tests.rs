@@ -91,3 +91,16 @@ fn without_an_answer_it_goes_at_its_own_limit() {
     assert_eq!(sleeps_until(&mut driver, at(1)), at(2000));
     assert!(matches!(driver.next(at(2000)), Next::Unreachable(late) if late.len() == 1));
 }
+
+#[test]
+fn an_attempt_that_goes_on_is_no_answer_for_those_who_came_after_it_was_sent() {
+    let mut driver = driver();
+    let second = tries(&mut driver, 1, "b");
+    let first = tries(&mut driver, 2, "a");
+
+    driver.goes_on(first, at(0));
+    driver.found_busy(at(3), first, Rest::NoExpiry);
+
+    assert_eq!(tried(&mut driver, 3), ["a"]);
+    assert_eq!(attempt(&mut driver, at(3)), (second, Cause::Arrival));
+}
