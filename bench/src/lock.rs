@@ -8,7 +8,7 @@
 //! | [`throughput`], [`bare`] | pairs per second, beside ready-made bytes |
 //! | [`handover`] | from a release in one process to running in another |
 //! | [`renewal`] | what ten thousand held locks cost |
-//! | [`overload`] | what piles up when guards are dropped as fast as locks are taken |
+//! | [`overload`] | how many locks and how much memory are in use when guards are dropped as fast as locks are taken |
 
 mod bare;
 mod commands;

@@ -1,7 +1,7 @@
-//! What a lock costs, beside what it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded`
-//! without; and beside what Redisson's costs: `cargo xtask bench peers`.
+//! What a lock costs, beside the least it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded`
+//! without one; and beside the cost of Redisson's: `cargo xtask bench peers`.
 //!
-//! Everything that is compared is measured in the same run, in turns: this machine's speed changes from minute to
+//! Everything that is compared is measured in the same run, in turns: the speed of a machine changes from minute to
 //! minute, the ratio of two things measured within a second does not.
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ const USAGE: &str =
     "usage: bench lock|embedded|peers [--json] [--server redis|valkey] [--only ROW,ROW...] [--quick]
 --quick, of peers only: to see that it works; what it shows says nothing";
 
-/// A row's short name, and what measures it.
+/// A row's short name, and the function that measures it.
 type Measure = (&'static str, fn(&Server) -> Vec<Row>);
 
 struct Wishes {
@@ -101,7 +101,7 @@ fn measure(wishes: &Wishes, measures: &[Measure]) {
     }
 }
 
-/// `None`: not to be understood.
+/// `None`: the arguments are wrong.
 fn read(args: &[String]) -> Option<Wishes> {
     let mut args = args.iter().map(String::as_str);
     let what = match args.next()? {

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`duel`] | two sides, warmed up and measured in turns |
 //! | [`meter`] | what that costs: processor time of both ends, commands |
-//! | [`party`] | the processes of a side, all told the same |
+//! | [`party`] | the processes of a side, which all get the same commands |
 //! | [`worker`], [`replay`] | a process of ours, and Redisson's way of waiting without its JVM |
-//! | [`table`] | what was measured, for people and for programs |
+//! | [`table`] | the results, for people and for programs |
 //! | [`pairs`] | rows: one worker on one name, many workers on many names |
 //! | [`contend`] | rows: processes, or workers of one, that want one lock |
 //! | [`handoff`] | row: from a release in one process to running in another |
@@ -32,10 +32,10 @@ use crate::reference::ping_p50;
 use std::time::Duration;
 use testkit::{Redisson, Server};
 
-/// The argument with which this program is a process that locks and unlocks once, at an address, by a name.
+/// With this argument, an address and a name, this program locks and unlocks once.
 pub(crate) const ONCE: &str = "once";
 
-/// A row's short name, and what measures it.
+/// A row's short name, and the function that measures it.
 type Compare = (&'static str, fn(&Stage) -> Row);
 
 pub(crate) const ROWS: [Compare; 11] = [
@@ -52,22 +52,22 @@ pub(crate) const ROWS: [Compare; 11] = [
     ("start", start::measure),
 ];
 
-/// How much time is taken.
+/// How long a run may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Full,
-    /// Only to see that it works: what it shows says nothing.
+    /// Only to see that it works: its figures mean nothing.
     Quick,
 }
 
-/// Where the sides meet.
+/// The server that both sides use, and the pace.
 pub(crate) struct Stage {
     server: Server,
     pace: Pace,
 }
 
 impl Stage {
-    /// So many, in a full run an odd number wherever a median is taken.
+    /// How many rounds; in a full run an odd number wherever a median is taken.
     fn rounds(&self, full: usize) -> usize {
         self.scaled(full, 2)
     }
@@ -80,7 +80,7 @@ impl Stage {
         self.scaled(full, full / 10)
     }
 
-    /// For at least that long.
+    /// The limits of a warm-up that takes at least that long.
     fn warm_up(&self, least: Duration) -> Limits {
         let quick = Duration::from_millis(500).min(least);
         let least = self.scaled(least, quick);
@@ -99,7 +99,7 @@ impl Stage {
     }
 }
 
-/// Measures the rows that are wished for, and prints them.
+/// Measures the rows that the arguments ask for, and prints them.
 pub(crate) fn run(wishes: &Wishes) {
     if !Redisson::Newest.is_here() {
         eprintln!(

@@ -28,7 +28,7 @@ pub(crate) async fn connect(server: &Server) -> MultiplexedConnection {
     connect_to(server.address(), settings()).await
 }
 
-/// The same, and what the server says unasked: the messages of channels.
+/// The same, with the messages that the server pushes for subscriptions.
 pub(crate) async fn connect_hearing(
     address: SocketAddr,
 ) -> (MultiplexedConnection, UnboundedReceiver<PushInfo>) {
@@ -72,7 +72,7 @@ pub(crate) fn ping_p50(server: &Server) -> f64 {
     })
 }
 
-/// How long each of so many PINGs takes, in microseconds.
+/// How long each of `count` PINGs takes, in microseconds.
 pub(crate) async fn pings(connection: &mut MultiplexedConnection, count: usize) -> Vec<f64> {
     let mut took = Vec::with_capacity(count);
     for _ in 0..count {

@@ -16,14 +16,14 @@ pub(crate) struct Row {
     pub(crate) must: Must,
 }
 
-/// What is asked of the ratio, or of the value where there is no reference.
+/// What the ratio must be, or the value where there is no reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Must {
-    /// To two decimals.
+    /// Equal to two decimals.
     Equal(f64),
     AtMost(f64),
     AtLeast(f64),
-    /// Only to be known.
+    /// Anything: the value is only shown.
     Stated,
 }
 
@@ -76,7 +76,7 @@ impl Must {
 }
 
 impl Row {
-    /// Whether it is as it must be; `None`: nothing is asked of it.
+    /// Whether it is as it must be; `None`: it may be anything.
     fn passed(&self) -> Option<bool> {
         self.must.holds(self.ratio.unwrap_or(self.ours))
     }
@@ -98,7 +98,7 @@ impl Report {
         }
     }
 
-    /// Adds rows that were measured while a PING took so many microseconds.
+    /// Adds rows that were measured while a PING took `ping` microseconds.
     pub(crate) fn add(&mut self, rows: Vec<Row>, ping: f64) {
         self.rows.extend(rows.into_iter().map(|row| (row, ping)));
     }
@@ -190,7 +190,7 @@ fn machine() -> String {
     format!("{cores} cores{model} · {system} · {compiler}")
 }
 
-/// What a program prints, or that it is not there.
+/// The output of a program, or a text that says that it is missing.
 fn output_of(program: &str, args: &[&str]) -> String {
     match Command::new(program).args(args).output() {
         Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),

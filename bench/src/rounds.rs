@@ -1,4 +1,4 @@
-//! Numbers of many rounds, and the clock they are taken from.
+//! Figures of many rounds, and the clocks for them.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -22,7 +22,7 @@ pub(crate) fn micros_since(begun: u64) -> f64 {
     (now() - begun) as f64 / 1e3
 }
 
-/// The middle one.
+/// The median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     assert!(!values.is_empty(), "nothing was measured");
     let mut sorted = values.to_vec();
@@ -56,12 +56,12 @@ impl Turns {
         median(&self.reference)
     }
 
-    /// The middle of the rounds' own ratios: both sides of each were measured within the same second.
+    /// The median of the rounds' own ratios: both sides of each were measured within the same second.
     pub(crate) fn ratio(&self) -> f64 {
         median(&self.ratios())
     }
 
-    /// Between which two the middle half of the rounds' own ratios lies.
+    /// The two values between which the middle half of the rounds' own ratios lies.
     pub(crate) fn spread(&self) -> [f64; 2] {
         let mut sorted = self.ratios();
         sorted.sort_by(f64::total_cmp);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_compares_what_was_measured_together() {
+    fn the_ratio_is_the_median_of_the_ratios_of_each_round() {
         let turns = Turns {
             ours: vec![2.0, 20.0, 6.0],
             reference: vec![1.0, 10.0, 2.0],

@@ -1,4 +1,4 @@
-//! That the benchmark beside Redisson still runs, and tells what it should.
+//! Checks that the benchmark beside Redisson runs, and reports what it should.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn a_quick_run_compares_both_and_counts_exactly() {
         panic!("not two rows: {told}");
     };
     assert_eq!(pair["ours"]["commands"], 2.0);
-    // At times Redisson renews what was just left.
+    // At times Redisson renews a lock that was just released.
     assert!(pair["rivals"]["commands"].as_f64() >= Some(3.0), "{pair}");
     assert!(pair["ratio"].as_f64().unwrap() > 0.0);
     let counts = contended["counted_exactly"].as_array().unwrap();

@@ -3,14 +3,10 @@
 pub(crate) mod holding;
 pub(crate) mod waiting;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 pub(crate) use crate::primitives::unpoisoned;
 
-use crate::engine::Clock;
+use crate::engine::{Clock, Tick};
 use crate::primitives::{AtomicBool, Ordering};
-use holding::hold::Hold;
 
 /// What a hold sees of its tenure.
 #[derive(Debug, Default)]
@@ -34,7 +30,7 @@ pub(crate) struct Core {
     closing: AtomicBool,
 }
 
-/// Its alarms never ring: a wait that only an alarm would end is a deadlock.
+/// Its alarms never go off: a wait that only an alarm would end is a deadlock.
 pub(crate) struct Keeper;
 
 impl Core {
@@ -58,5 +54,5 @@ impl Core {
 }
 
 impl Keeper {
-    pub(crate) fn alarm_renewal(&self, _hold: &Arc<Hold>, _limit: Duration) {}
+    pub(crate) fn alarm(&self, _of: &Core, _at: Tick, _ring: impl FnOnce() + Send + 'static) {}
 }

@@ -1,4 +1,4 @@
-//! The library's pulse of a connection, and a clock that stands still.
+//! The library's pulse of a connection, and a clock that does not advance.
 
 pub(crate) mod redis;
 
@@ -33,7 +33,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// Stands still: what time does is told by the models, as `now`.
+    /// Always the same: models pass the time where it matters, as `now`.
     pub(crate) fn now(&self) -> Tick {
         Tick(0)
     }

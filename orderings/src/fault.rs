@@ -1,4 +1,4 @@
-//! What can be made wrong, to see that a model notices it.
+//! Faults that can be planted, to show that a model notices them.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ pub(crate) enum Fault {
 
 static PLANTED: OnceLock<Fault> = OnceLock::new();
 
-/// For the rest of this process.
+/// Plants the fault for the rest of this process.
 pub(crate) fn plant(fault: Fault) {
     let _ = PLANTED.set(fault);
 }

@@ -1,7 +1,7 @@
-//! The library's hand-made waiting and atomics, played in every order of steps, with every value that a load may see.
+//! The library's hand-made waiting and atomics, run in every order of steps, with every value that a load may see.
 //!
-//! The files are the library's own, by their paths; around them stands as little as lets them compile. A model that
-//! passes is played again with each of its faults planted, and must fail: else it proves nothing.
+//! The files are the library's own, included by their paths; around them is only what they need to compile. A model that
+//! passes is run again with each of its faults planted, and must fail: otherwise it proves nothing.
 
 mod fault;
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
     let failures: Vec<String> = MODELS.iter().flat_map(judge).collect();
     for failure in &failures {
-        tell(&format!("FAILED {failure}"));
+        print(&format!("FAILED {failure}"));
     }
     if failures.is_empty() {
         ExitCode::SUCCESS
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays one model in this process, which a model that fails may abort.
+/// Runs one model in this process; a model that fails may abort the process.
 fn play(name: &str, planted: &str) -> ExitCode {
     let Some(model) = MODELS.iter().find(|model| model.name == name) else {
         return ExitCode::FAILURE;
@@ -50,11 +50,11 @@ fn play(name: &str, planted: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Plays one model as it is and with each fault, in processes of their own. What was not as it should be.
+/// Runs one model as it is and with each fault, in processes of their own. Returns what was wrong.
 fn judge(model: &Model) -> Vec<String> {
     let mut failures = Vec::new();
     match played(model, "none") {
-        Ok(output) if output.status.success() => tell(&format!("{}: holds", model.name)),
+        Ok(output) if output.status.success() => print(&format!("{}: holds", model.name)),
         Ok(output) => failures.push(format!("{}: {}", model.name, reason(&output))),
         Err(why) => failures.push(format!("{}: {why}", model.name)),
     }
@@ -62,7 +62,7 @@ fn judge(model: &Model) -> Vec<String> {
         match played(model, &format!("{fault:?}")) {
             Ok(output) if !output.status.success() => {
                 let why = reason(&output);
-                tell(&format!("{}: notices {fault:?}: {why}", model.name));
+                print(&format!("{}: notices {fault:?}: {why}", model.name));
             }
             Ok(_) => failures.push(format!("{}: does not notice {fault:?}", model.name)),
             Err(why) => failures.push(format!("{}: {why}", model.name)),
@@ -77,16 +77,16 @@ fn played(model: &Model, planted: &str) -> std::io::Result<Output> {
         .output()
 }
 
-/// What the first panic said, in one line.
+/// The message of the first panic, in one line.
 fn reason(output: &Output) -> String {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let mut lines = told.lines();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let mut lines = printed.lines();
     let panicked = lines.find(|line| line.contains("panicked at"));
-    let said = lines.next().filter(|_| panicked.is_some());
-    said.unwrap_or("it ended without a word").to_owned()
+    let message = lines.next().filter(|_| panicked.is_some());
+    message.unwrap_or("it ended without a word").to_owned()
 }
 
 #[expect(clippy::print_stdout, reason = "what this program is for")]
-fn tell(line: &str) {
+fn print(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,4 @@
-//! All models: what must hold in every order of steps, and by which planted faults each is seen to fail.
+//! All models: what must hold in every order of steps, and which planted faults make each of them fail.
 
 mod hold;
 mod slot;
@@ -12,7 +12,7 @@ pub(crate) struct Model {
     /// A sentence.
     pub(crate) name: &'static str,
     pub(crate) run: fn(),
-    /// Each of these, planted, must make it fail.
+    /// Each of these faults, if planted, must make the model fail.
     pub(crate) faults: &'static [Fault],
 }
 

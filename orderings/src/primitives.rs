@@ -1,6 +1,7 @@
-//! What the library's files take for those of the standard library and `tokio`: `loom`'s, which it plays in every order.
+//! Replacements for primitives of the standard library and `tokio` in the library's files, made of those of `loom`, which
+//! runs them in every order.
 //!
-//! Each can be made wrong in one way, so that a model can be seen to notice it.
+//! Each can be made wrong in one way, to show that a model notices it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn as_planted(order: Ordering) -> Ordering {
     }
 }
 
-/// The part of a read-and-write order that its write has.
+/// The order of the write in a read-and-write operation.
 fn of_the_write(order: Ordering) -> Ordering {
     match order {
         Ordering::AcqRel => Ordering::Release,
@@ -30,7 +31,7 @@ fn of_the_write(order: Ordering) -> Ordering {
 }
 
 pub(crate) fn fence(order: Ordering) {
-    // There is no relaxed fence: without an order it is none.
+    // There is no relaxed fence: it is left out instead.
     if !is_planted(Fault::Relaxed) && !is_planted(Fault::NoFence) {
         loom::sync::atomic::fence(order);
     }
@@ -115,7 +116,7 @@ pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
 }
 
-/// Orders as the standard one does: a value is set with `Release` and looked for with `Acquire`.
+/// Has the memory order of the standard one: a value is set with `Release` and read with `Acquire`.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     is_set: AtomicBool,
@@ -148,7 +149,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// Like `tokio`'s as far as the library uses it: wakes all who wait, and a wait begins when it is made.
+/// Like `tokio`'s as far as the library uses it: wakes all waiters, and a wait begins when its future is made.
 #[derive(Debug)]
 pub(crate) struct Notify(Mutex<Heard>);
 
@@ -160,7 +161,7 @@ struct Heard {
 
 pub(crate) struct Notified<'a> {
     notify: &'a Notify,
-    /// How many calls there had been when it began.
+    /// How many calls there had been when the wait began.
     since: Option<usize>,
 }
 
@@ -211,7 +212,7 @@ impl Future for Notified<'_> {
     }
 }
 
-/// Runs a future in this thread of the model; one that is never woken is a deadlock, which `loom` tells.
+/// Runs a future in this thread of the model; one that is never woken is a deadlock, which `loom` reports.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());

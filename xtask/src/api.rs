@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_surface_is_told_and_nothing_else() {
-        let told = of(LIB, INNER);
+    fn the_text_has_the_whole_public_api_and_nothing_else() {
+        let text = of(LIB, INNER);
 
         let expected = r#"
 x::Error
@@ -151,8 +151,8 @@ x::blocking::Lock
 types of others
     impl From<Error> for std::io::Error
 "#;
-        let (_, told) = told.split_once('\n').unwrap();
-        assert_eq!(told, expected, "{told}");
+        let (_, text) = text.split_once('\n').unwrap();
+        assert_eq!(text, expected, "{text}");
     }
 
     #[test]
@@ -187,18 +187,18 @@ types of others
     }
 
     #[test]
-    fn a_macro_that_may_make_items_is_told_with_what_it_is() {
-        let told = of("mod inner;", "macro_rules! make { () => {} } make! { a }");
+    fn a_macro_call_that_may_make_items_is_listed_with_its_definition() {
+        let text = of("mod inner;", "macro_rules! make { () => {} } make! { a }");
 
-        assert!(told.contains("x::inner: make! { a }"), "{told}");
+        assert!(text.contains("x::inner: make! { a }"), "{text}");
         assert!(
-            told.contains("x::inner: macro_rules! make { () => {} }"),
-            "{told}"
+            text.contains("x::inner: macro_rules! make { () => {} }"),
+            "{text}"
         );
     }
 
     #[test]
-    fn what_went_and_what_came_is_told_line_by_line() {
+    fn the_difference_has_each_removed_and_each_added_line() {
         assert_eq!(difference("a\nb\n", "b\nc\n"), ["-a", "+c"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: hands over to the `bench` package, with servers, and with Redisson where that is compared with.
+//! `cargo xtask bench`: runs the `bench` package, with servers, and with Redisson for the benchmark that compares with it.
 
 use crate::java::Java;
 use crate::servers::Servers;

@@ -4,10 +4,10 @@ use crate::servers::Servers;
 use crate::{shell, workspace};
 
 const USAGE: &str = "usage: cargo xtask diff [--calls N] [--seed S]";
-/// Unless told.
+/// The number of calls without `--calls`.
 const CALLS: u64 = 1_000_000;
 
-/// What was asked for.
+/// The arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     calls: u64,
@@ -62,17 +62,17 @@ mod tests {
 
     #[test]
     fn calls_and_seed_are_read_in_any_order() {
-        let told = Wanted {
+        let expected = Wanted {
             calls: 5,
             seed: Some(7),
         };
 
-        assert_eq!(wanted(&["--seed", "7", "--calls", "5"]), Ok(told));
+        assert_eq!(wanted(&["--seed", "7", "--calls", "5"]), Ok(expected));
         assert_eq!(wanted(&[]).map(|wanted| wanted.calls), Ok(CALLS));
     }
 
     #[test]
-    fn what_is_not_understood_is_told() {
+    fn wrong_arguments_return_the_usage() {
         for args in [
             &["--calls"][..],
             &["--calls", "x"],

@@ -15,7 +15,7 @@ use load::Load;
 
 const USAGE: &str = "usage: cargo xtask flaky [--times N] [--load M] [--limit SECONDS] [FILTER...]";
 
-/// What was asked for.
+/// The arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     times: u32,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     suite.build()?;
     let folder = suite::folder(&root, "flaky")?;
     let troubles = rounds(&suite, &wanted, &folder)?;
-    println!("{}", troubles.told(wanted.times));
+    println!("{}", troubles.summary(wanted.times));
     match troubles.0.is_empty() {
         true => Ok(()),
         false => Err(format!("what was printed is in {}", folder.display())),
@@ -61,11 +61,11 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
 }
 
 fn rounds(suite: &Suite<'_>, wanted: &Wanted, folder: &Path) -> Result<Troubles, String> {
-    let told = |why: std::io::Error| format!("{}: {why}", folder.display());
+    let explain = |why: std::io::Error| format!("{}: {why}", folder.display());
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(told)?;
+        fs::remove_dir_all(folder).map_err(explain)?;
     }
-    fs::create_dir_all(folder).map_err(told)?;
+    fs::create_dir_all(folder).map_err(explain)?;
     let _load = Load::start(suite.program, wanted.load)?;
     let mut troubles = Troubles::default();
     for round in 1..=wanted.times {
@@ -74,7 +74,7 @@ fn rounds(suite: &Suite<'_>, wanted: &Wanted, folder: &Path) -> Result<Troubles,
             filters: wanted.filters.clone(),
             limit: Some(wanted.limit),
         };
-        let log = File::create(order.record.with_extension("log")).map_err(told)?;
+        let log = File::create(order.record.with_extension("log")).map_err(explain)?;
         let ((report, done), time) = test::timed(|| suite.run(&order, &Manner::Logged(log)));
         if done.is_ok() && report.tests().next().is_none() {
             return Err(format!(
@@ -99,7 +99,7 @@ fn rounds(suite: &Suite<'_>, wanted: &Wanted, folder: &Path) -> Result<Troubles,
 struct Troubles(BTreeMap<String, Vec<u32>>);
 
 impl Troubles {
-    /// Takes down a round, and gives what went wrong in it.
+    /// Adds a round, and returns what went wrong in it.
     fn add(&mut self, round: u32, report: &Report, done: Result<(), String>) -> Vec<String> {
         let mut lines = report.troubles();
         if let (Err(why), true) = (done, lines.is_empty()) {
@@ -111,7 +111,7 @@ impl Troubles {
         lines
     }
 
-    fn told(&self, times: u32) -> String {
+    fn summary(&self, times: u32) -> String {
         if self.0.is_empty() {
             return format!("every test passed each time, of {times}");
         }
@@ -175,26 +175,26 @@ mod tests {
         troubles.add(2, &report(&[]), Ok(()));
         troubles.add(3, &report(&["a"]), failed());
 
-        let told = troubles.told(3);
+        let summary = troubles.summary(3);
         let a = "  2 of 3  FAILED: ferrolock/waiting::a (round 1, 3)";
         let b = "  1 of 3  FAILED: ferrolock/waiting::b (round 1)";
-        assert!(told.lines().any(|line| line == a), "{told}");
-        assert!(told.lines().any(|line| line == b), "{told}");
+        assert!(summary.lines().any(|line| line == a), "{summary}");
+        assert!(summary.lines().any(|line| line == b), "{summary}");
     }
 
     #[test]
-    fn a_failure_that_no_test_explains_is_one_too() {
+    fn a_failure_of_cargo_without_a_failed_test_is_reported_too() {
         let mut troubles = Troubles::default();
 
-        let told = troubles.add(1, &report(&[]), Err("`cargo test`: killed".to_owned()));
+        let lines = troubles.add(1, &report(&[]), Err("`cargo test`: killed".to_owned()));
 
-        assert_eq!(told, ["`cargo test`: killed, and no test says why"]);
+        assert_eq!(lines, ["`cargo test`: killed, and no test says why"]);
         assert!(!troubles.0.is_empty());
     }
 
     #[test]
     fn numbers_and_filters_are_read_in_any_order() {
-        let told = Wanted {
+        let expected = Wanted {
             times: 100,
             load: 0,
             limit: Duration::from_secs(5),
@@ -203,12 +203,12 @@ mod tests {
 
         let args = ["wakes::", "--times", "100", "--load", "0"];
         let args = [&args[..], &["fairness", "--limit", "5"]].concat();
-        assert_eq!(wanted(&args), Ok(told));
+        assert_eq!(wanted(&args), Ok(expected));
         assert_eq!(wanted(&[]), Ok(Wanted::default()));
     }
 
     #[test]
-    fn what_is_not_understood_is_told() {
+    fn wrong_arguments_return_the_usage() {
         for args in [
             &["--times"][..],
             &["--times", "x"],

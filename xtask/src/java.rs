@@ -24,7 +24,7 @@ pub(crate) struct Java {
 }
 
 impl Java {
-    /// Installs what is not there, and builds the program with each version of Redisson.
+    /// Installs what is missing, and builds the program with each version of Redisson.
     pub(crate) fn get(root: &Path) -> Self {
         let built = programs().and_then(|()| build(root));
         Self {
@@ -32,7 +32,7 @@ impl Java {
         }
     }
 
-    /// Tells a command whether to look for it; if it is here, tests may not do without.
+    /// Sets the variable by which tests without Java fail if it is here, and are left out if not.
     pub(crate) fn hand_to(&self, command: &mut Command) {
         match self.missing {
             Some(_) => command.env(NONE_VARIABLE, "1"),
@@ -40,7 +40,7 @@ impl Java {
         };
     }
 
-    /// Lets a command find none, as on a machine that has none.
+    /// Sets the variable that hides it, as on a machine that has none.
     pub(crate) fn hide_from(command: &mut Command) {
         command.env(NONE_VARIABLE, "1").env_remove(REQUIRE_VARIABLE);
     }
@@ -67,7 +67,7 @@ fn absent() -> Option<&'static str> {
         .find(|program| shell::find(program).is_none())
 }
 
-/// As tests do, and beside them; but here Maven may fetch what it lacks.
+/// Builds it as the tests do; but here Maven may fetch what it lacks.
 fn build(root: &Path) -> Result<(), String> {
     let mut command = shell::cargo(root);
     command.args(["run", "--quiet", "-p", "testkit", "--example", "redisson"]);
@@ -80,7 +80,7 @@ mod tests {
     use crate::servers;
     use std::ffi::OsStr;
 
-    /// Whether a command that was told of it has the variable set.
+    /// Whether `hand_to` leaves the variable set for a command.
     fn is_set(java: &Java, variable: &str) -> bool {
         let mut command = Command::new("cargo");
         command.env(servers::REQUIRE_VARIABLE, "1");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_do_without_java_only_where_there_is_none() {
+    fn tests_with_java_may_be_left_out_only_where_java_is_missing() {
         let here = Java { missing: None };
         let missing = Java {
             missing: Some("no `mvn`".to_owned()),

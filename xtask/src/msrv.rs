@@ -12,7 +12,7 @@ use crate::workspace::{self, Depth, list, text};
 /// Whether the build with the promised toolchain was made.
 pub(crate) enum Built {
     Yes,
-    /// It cannot be had here, and why.
+    /// The toolchain is missing here, and why.
     NoToolchain(String),
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn build(root: &Path) -> Result<Built, String> {
                 .args(["-p", text(package, "name"), "--target-dir"])
                 .arg(&target)
                 .current_dir(root)
-                // They name the toolchain that this program runs under.
+                // These variables name the toolchain that this program runs under.
                 .env_remove("CARGO")
                 .env_remove("RUSTUP_TOOLCHAIN"),
         )?;
@@ -78,7 +78,7 @@ fn installed(listing: &str, version: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Fails if a published package depends on one that promises less than it does itself.
+/// Fails if a published package depends on one that needs a newer Rust than the package promises.
 pub(crate) fn dependencies(root: &Path) -> Result<(), String> {
     let metadata = workspace::metadata(root, &root.join("Cargo.toml"), Depth::Dependencies)?;
     let newer = newer_dependencies(&metadata);
@@ -155,7 +155,7 @@ fn is_built(kind: &Value) -> bool {
     text(kind, "kind") != "dev"
 }
 
-/// `1.88` and `1.88.0` are equal; no promise is older than any.
+/// `1.88` and `1.88.0` are equal; a missing version is older than any.
 fn numbers(version: &str) -> [u32; 3] {
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))

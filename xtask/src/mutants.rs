@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: changes the code that decides, one thing at a time, and names each change that no unit test notices.
 //!
-//! Which files, and which changes do not matter and why, stands in `.cargo/mutants.toml`. The work is done by `cargo-mutants`
+//! `.cargo/mutants.toml` names the files, and the changes that do not matter, with the reasons. `cargo-mutants` does the work,
 //! on a copy of the tree.
 
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{java::Java, shell, suite, workspace};
 const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
 
-/// A change that makes the tests take longer than this has been noticed; they take some seconds.
+/// A change that makes the tests take longer than this counts as noticed; they take some seconds.
 const LIMIT_SECONDS: &str = "60";
 
 /// A package, and the tests that judge a change of it.
@@ -24,7 +24,7 @@ struct Judge {
     build: &'static [&'static str],
     /// Which of those run first, by a part of their path, because they are quick and notice most.
     first: &'static [&'static str],
-    /// Which of those are not run: they take long, and what is changed is not what they look at.
+    /// Which of those are not run: they take long, and do not test the files that are changed.
     skip: &'static [&'static str],
 }
 
@@ -32,7 +32,7 @@ const JUDGES: [Judge; 2] = [
     Judge {
         package: "ferrolock",
         build: &["--lib", "--no-default-features", "--features=embedded"],
-        first: &["driver::", "tenure::", "watch::", "debts::", "protocol::"],
+        first: &["driver::", "count::", "watch::", "debts::", "protocol::"],
         skip: &[
             "a_gap_of_ten_thousand_names",
             "engine::embedded::file",
@@ -49,16 +49,16 @@ const JUDGES: [Judge; 2] = [
     },
 ];
 
-/// The word that makes this program the one that Cargo starts for the tests of a changed package.
+/// With this argument this program is the runner that Cargo starts for the tests of a changed package.
 pub(crate) const WORD: &str = "--first";
 
-/// Runs the tests that this word names before all that are asked for: a change that makes others hang is noticed at once.
+/// Runs the tests of `filters` before those of `args`: they notice at once a change that makes others hang.
 pub(crate) fn run_first(filters: &str, binary: &str, args: &[&str]) -> Result<(), String> {
     shell::run(Command::new(binary).args(filters.split(',')))?;
     shell::run(Command::new(binary).args(args))
 }
 
-/// Judges all packages; `args` go to the tool, which `--re` tells to change less.
+/// Judges all packages; `args` go to the tool. With `--re` it changes less.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let (root, program) = (workspace::root()?, suite::this_program()?);
     let tool = tool(&root)?;
@@ -110,7 +110,7 @@ impl Judge {
         for part in self.build {
             command.arg(format!("--cargo-arg={part}"));
         }
-        // Built many times and run once each: a build that is quick is worth more than a test that is.
+        // Each change is built once and run once: quick builds are worth more than quick tests.
         command
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -120,7 +120,7 @@ impl Judge {
         command
     }
 
-    /// Adds what runs some tests before the others.
+    /// Adds the setting that runs some tests before the others.
     fn first(&self, program: &Path, command: &mut Command) -> Result<(), String> {
         if !self.first.is_empty() {
             let setting = suite::runner_setting(program, &[WORD, &self.first.join(",")])?;
@@ -129,7 +129,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Adds what the test binaries are told, which comes last.
+    /// Adds the arguments for the test binaries, which come last.
     fn last(&self, command: &mut Command) {
         command.args(["--", "--"]);
         for test in self.skip {
@@ -138,10 +138,10 @@ impl Judge {
     }
 }
 
-/// What the tool's exit codes mean that are no failure of its own: all noticed, some not, some by a test that hung.
+/// The tool's exit codes that are no failure of its own: all changes noticed, some not, some by a test that hung.
 const WHOLE: [i32; 3] = [0, 2, 3];
 
-/// Runs the tool, and gives a line for each change that went unnoticed.
+/// Runs the tool, and returns a line for each change that no test noticed.
 fn survivors_of(command: &mut Command, output: &Path) -> Result<String, String> {
     let line = shell::line(command);
     eprintln!("$ {line}");
@@ -175,7 +175,7 @@ mod tests {
         );
         assert!(line.contains(" --re x.rs --cargo-arg=--lib "), "{line}");
         assert!(
-            line.contains(r#"runner = ["/p","--first","driver::,tenure::,"#),
+            line.contains(r#"runner = ["/p","--first","driver::,count::,"#),
             "{line}"
         );
         assert!(line.contains(" -- -- --skip a_gap_of_ten"), "{line}");
@@ -185,7 +185,7 @@ mod tests {
         assert!(hidden);
     }
 
-    /// This very binary is the one that is run.
+    /// The test binary that is run is this one.
     #[test]
     fn the_first_tests_decide_before_the_others_run() {
         let this = std::env::current_exe().unwrap();

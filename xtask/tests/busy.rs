@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use testkit::{LIMIT, eventually};
 
-/// However the parent ends, its end of the pipe is closed.
+/// In whatever way the parent ends, its end of the pipe is closed.
 #[test]
 fn a_busy_process_ends_with_its_parent() {
     let mut busy = Command::new(env!("CARGO_BIN_EXE_xtask"))

@@ -79,7 +79,7 @@ pub(crate) fn size(_: &Server) -> Vec<Row> {
     ]
 }
 
-/// Builds the command line into that folder; where the program is then.
+/// Builds the command line into that folder; returns the path of the program.
 fn build(target: &Path) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -108,7 +108,7 @@ fn stripped(target: &Path) -> f64 {
         .arg("-o")
         .args([&small, &program_in(target)])
         .status();
-    // Whoever has a C compiler has its tools, mostly.
+    // A machine with a C compiler mostly has `strip` too.
     match done {
         Ok(status) if status.success() => std::fs::metadata(small).unwrap().len() as f64,
         _ => f64::NAN,

@@ -1,4 +1,4 @@
-//! Pairs per second of several processes: one lock that all want, and a lock for each.
+//! Pairs per second of several processes: with one lock for all, and with a lock for each.
 
 use crate::reference::one_thread;
 use crate::report::{Must, Row};
@@ -44,7 +44,7 @@ enum Names {
     Own,
 }
 
-/// What was measured in both places.
+/// The figures of both places.
 struct Compared {
     rate: Turns,
     /// The longest wait of each round, in milliseconds.
@@ -167,7 +167,7 @@ impl Crew {
     }
 }
 
-/// A process: takes the lock and gives it back until the time that it is told.
+/// The role of a process: takes the lock and releases it, until the time that its parent names.
 pub(crate) fn help(role: &Role) {
     let [url, name] = role.args() else {
         panic!("an address and a name");

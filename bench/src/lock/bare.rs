@@ -1,4 +1,4 @@
-//! The least a client can do: ready-made bytes over one socket, so many pairs in flight.
+//! The least a client can do: ready-made bytes over one socket, with a given number of pairs in flight.
 
 use redis::Cmd;
 use std::collections::VecDeque;
@@ -7,7 +7,11 @@ use std::net::TcpStream;
 use testkit::Server;
 
 const ACQUIRE: &str = include_str!("../../../crates/ferrolock/src/protocol/lock/acquire.lua");
-const RELEASE: &str = include_str!("../../../crates/ferrolock/src/protocol/lock/release.lua");
+const RELEASE: &str = concat!(
+    include_str!("../../../crates/ferrolock/src/protocol/lock/set_count.lua"),
+    "\n",
+    include_str!("../../../crates/ferrolock/src/protocol/lock/release.lua"),
+);
 /// As long as the ids that the library makes.
 const CLIENT_ID: &str = "5f2c31b5-93a1-8c11-9bdc-0c6f2b3a7d10";
 const LEASE_MS: &str = "30000";
@@ -25,7 +29,7 @@ struct Pair {
     release: Vec<u8>,
 }
 
-/// A command whose reply is owed.
+/// A command whose reply has not come yet.
 #[derive(Debug, Clone, Copy)]
 enum Owed {
     Acquire(usize),

@@ -10,7 +10,7 @@ use testkit::Server;
 
 const PAIRS: u64 = 1000;
 
-/// What one pair of ours calls inside its two scripts. A call more than that counts as a client's.
+/// The commands that the two scripts of our pair call. Each call beyond them counts as sent by a client.
 const OURS_INSIDE: [(&str, u64); 5] = [
     ("pttl", 1),
     ("hset", 1),
@@ -19,7 +19,7 @@ const OURS_INSIDE: [(&str, u64); 5] = [
     ("publish", 1),
 ];
 
-/// The same of Redisson's flow.
+/// The same for Redisson's flow.
 const REDISSON_INSIDE: [(&str, u64); 8] = [
     ("exists", 1),
     ("hincrby", 2),
@@ -31,7 +31,7 @@ const REDISSON_INSIDE: [(&str, u64); 8] = [
     ("del", 1),
 ];
 
-/// What measuring itself sends.
+/// The commands that the benchmark itself sends.
 const MEASURING: [&str; 2] = ["info", "config|resetstat"];
 
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
@@ -51,7 +51,7 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
     }]
 }
 
-/// Warms up, then hands back what makes the pairs.
+/// Warms up, then returns the closure that makes the pairs.
 async fn ours(server: &Server) -> impl AsyncFnOnce() {
     let client = Client::connect(server.url()).await.unwrap();
     let pair = async move |client: &Client| {

@@ -1,8 +1,8 @@
 //! From a release in one process to running in another.
 //!
-//! Two processes take turns: one holds, the other waits; the one that holds writes down the time, unlocks, and the
-//! other writes down the time when it has the lock. Then it is the holder. While a waiter settles, the PINGs are
-//! measured: the server is as awake for the one as for the other.
+//! Two processes take turns: one holds, the other waits. The holder records the time and unlocks, and the other records the
+//! time when it has the lock; then it is the holder. PINGs are measured while a waiter settles, so the server is as awake for
+//! them as for the hand-over.
 
 use super::bare;
 use crate::reference::{connect, one_thread, pings};
@@ -19,7 +19,7 @@ const ROUNDS: usize = 15;
 /// Hand-overs of a round; half of them in each direction.
 const PER_ROUND: usize = 20;
 const NAME: &str = "handover";
-/// A waiter has subscribed, asked once more and gone to sleep long before this is over: nanoseconds.
+/// A waiter has subscribed, attempted once more and gone to sleep long before this is over: nanoseconds.
 const SETTLED: u64 = 10_000_000;
 
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
@@ -41,7 +41,7 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
     ]
 }
 
-/// The same with nothing but the commands: the peer blocks until the message comes, then acquires.
+/// The same with the bare commands: the peer blocks until the message comes, then acquires.
 async fn bare_turns(server: &Server) -> Turns {
     let [acquire, release] = bare::words_of(server, NAME).map(|words| words.join(" "));
     let mut connection = connect(server).await;
@@ -86,11 +86,11 @@ async fn turns(server: &Server) -> Turns {
     turns
 }
 
-/// The two processes, and what was measured in a round, in microseconds.
+/// The two processes, and the times of a round, in microseconds.
 pub(crate) struct Pair {
     lock: Lock,
     guard: Option<Guard>,
-    /// Over which PINGs are measured while a waiter settles.
+    /// For the PINGs that are measured while a waiter settles.
     connection: Option<MultiplexedConnection>,
     peer: Child,
     pings: Vec<f64>,
@@ -154,7 +154,7 @@ impl Pair {
     }
 }
 
-/// Gives whoever waits the time to settle.
+/// Sends PINGs until the waiter has settled.
 async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
     let begun = now();
     while now() - begun < SETTLED {
@@ -162,7 +162,7 @@ async fn settle(connection: &mut MultiplexedConnection, took: &mut Vec<f64>) {
     }
 }
 
-/// Waits in a task, which writes down when it runs.
+/// Waits for the lock in a task, which records when it has it.
 fn wait_for(lock: &Lock) -> JoinHandle<(Guard, u64)> {
     let waiting = lock.lock();
     tokio::spawn(async move {
@@ -171,7 +171,7 @@ fn wait_for(lock: &Lock) -> JoinHandle<(Guard, u64)> {
     })
 }
 
-/// The second process.
+/// The second process of the bare turns.
 pub(crate) fn help_bare(role: &Role) {
     let [port, acquire, release] = role.args() else {
         panic!("a port and two commands");
@@ -211,7 +211,7 @@ pub(crate) fn help(role: &Role) {
     });
 }
 
-/// Without blocking the runtime: the connections live there.
+/// Does not block the runtime: the connections live there.
 pub(crate) async fn hear(role: &Role) -> String {
     let role = role.clone();
     let heard = tokio::task::spawn_blocking(move || role.hear());

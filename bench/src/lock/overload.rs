@@ -1,4 +1,5 @@
-//! Guards dropped as fast as locks can be taken: what piles up, and whether another hold is kept meanwhile.
+//! Guards dropped as fast as locks can be taken: how many locks and how much memory are in use, and whether another hold is
+//! kept meanwhile.
 
 use crate::reference::two_threads;
 use crate::report::{Must, Row};
@@ -85,7 +86,7 @@ async fn drop_all(client: &Client) {
     tasks.join_all().await;
 }
 
-/// The worst that was seen.
+/// The worst values that were seen.
 struct Seen {
     keys: u64,
     ttl: u64,

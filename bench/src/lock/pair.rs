@@ -1,5 +1,5 @@
 //! How long one uncontended pair takes, beside two PINGs, in one task; and how long its two script calls would take
-//! without a library, which no library can get below.
+//! without a library, which is the least for any library.
 
 use super::bare;
 use crate::reference::{connect, one_thread, two_threads};
@@ -27,7 +27,7 @@ fn rows(server: &Server, runtime: Runtime, threads: &str, must: Must) -> [Row; 2
     let [ours, bare] = runtime.block_on(async {
         let client = Client::connect(server.url()).await.unwrap();
         let connection = connect(server).await;
-        // In a task, as an application's work is: the runtime's main thread is none of its workers.
+        // In a task, as in an application: the runtime's main thread is none of its workers.
         tokio::spawn(turns(client, connection, scripts))
             .await
             .unwrap()

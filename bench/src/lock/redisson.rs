@@ -1,30 +1,30 @@
-//! A replay of Redisson's flow for an uncontended pair: acquire, unlock with a latch, delete the latch. The flow of one
-//! who waits is made of the same: see `peers/replay.rs`.
+//! A replay of Redisson's flow for an uncontended pair: acquire, unlock with a latch, delete the latch. The flow of a waiter
+//! is made of the same parts: see `peers/replay.rs`.
 //!
-//! Three commands, of which two run scripts, called by their hash as Redisson does. The scripts are ours, written
-//! from what Redisson's do to the keys.
+//! Three commands, of which two run scripts, called by their hash as Redisson does. The scripts are ours; they do to the keys
+//! what Redisson's do.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use std::time::Duration;
 
 const LEASE_MS: u64 = 30_000;
-/// What Redisson gives a latch with its default settings.
+/// The expiry that Redisson gives a latch with its default settings.
 const LATCH_MS: u64 = 18_000;
 const OWNER: &str = "5f2c31b5-93a1-4c11-9bdc-0c6f2b3a7d10";
 
-/// The scripts, known to the server.
+/// The hashes of the scripts, which the server has.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
     acquire: String,
     unlock: String,
 }
 
-/// What an acquire is answered.
+/// The answer to an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Granted,
-    /// With what the holder's lease still has.
+    /// With the rest of the holder's lease.
     Busy(Duration),
 }
 
@@ -36,7 +36,7 @@ impl Replay {
         }
     }
 
-    /// Takes the lock and gives it back, each command after the reply to the one before.
+    /// Takes the lock and releases it, each command after the reply to the one before.
     pub(crate) async fn pair(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
         assert_eq!(self.acquire(connection, name, n).await, Acquired::Granted);
         self.unlock(connection, name, n, n.into()).await;
@@ -58,7 +58,7 @@ impl Replay {
         }
     }
 
-    /// Gives back what the thread holds once; no two requests have the same number.
+    /// Releases one hold of the thread; no two requests have the same number.
     pub(crate) async fn unlock(
         &self,
         connection: &mut MultiplexedConnection,
@@ -78,7 +78,7 @@ impl Replay {
     }
 }
 
-/// Where a release of that lock is told.
+/// The channel on which a release of that lock is published.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }

@@ -1,4 +1,4 @@
-//! What many held locks cost while nothing happens but their renewal.
+//! What many held locks cost while they are only renewed.
 
 use super::server_cpu::cpu;
 use crate::reference::two_threads;
@@ -16,9 +16,10 @@ const LOCKS: usize = 10_000;
 const ACQUIRING: usize = 512;
 /// One default lease: each lock is renewed about three times.
 const WATCHED: Duration = Duration::from_secs(30);
-/// A hundred locks share a command, and each needs one every 10 s: ten a second, and room for locks that were not taken together.
+/// A hundred locks share a command, and each needs one every 10 s: ten a second, and some more for locks that were not taken
+/// together.
 const COMMANDS_MAX: f64 = 15.0;
-/// As long as the system keeps thread names.
+/// The thread's name, cut to the length that the system keeps.
 const KEEPER: &str = "ferrolock-keepe";
 
 pub(crate) fn measure(server: &Server) -> Vec<Row> {
@@ -69,7 +70,7 @@ fn look(server: &Server) -> (u64, u64, f64, u64) {
     (now(), calls, cpu(server), keeper_nanos())
 }
 
-/// Takes so many locks, each of a name of its own.
+/// Takes that number of locks, each of another name.
 pub(crate) async fn hold_all(client: &Client, locks: usize) -> Vec<Guard> {
     let turn = Arc::new(Semaphore::new(ACQUIRING));
     let mut tasks = JoinSet::new();

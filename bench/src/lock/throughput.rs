@@ -1,5 +1,5 @@
-//! Pairs per second of many tasks over one connection, beside ready-made bytes; and the processor time of both ends,
-//! which says what bounds them whatever else the machine is doing.
+//! Pairs per second of many tasks over one connection, beside ready-made bytes; and the processor time of both ends, which
+//! shows what limits them, whatever else the machine is doing.
 
 use super::bare::{self, Bare};
 use super::server_cpu;
@@ -62,7 +62,7 @@ pub(crate) fn measure(server: &Server) -> Vec<Row> {
     ]
 }
 
-/// The client crate alone, with the same script calls.
+/// The crate `redis` alone, with the same script calls.
 struct Carrier {
     runtime: Runtime,
     connection: MultiplexedConnection,
@@ -191,7 +191,7 @@ fn cpu_row(what: &str, cpu: &Turns) -> Row {
     }
 }
 
-/// What a round took: pairs per second, and microseconds of processor time per pair.
+/// The figures of a round: pairs per second, and microseconds of processor time per pair.
 struct Cost {
     rate: f64,
     client: f64,

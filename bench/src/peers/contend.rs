@@ -1,6 +1,6 @@
-//! Many who want one lock and leave it at once: several processes, or the workers of one.
+//! Many that want one lock and release it at once: several processes, or the workers of one.
 //!
-//! After the timed rounds they count under the lock, each side alone and then both at once, and every count must be there.
+//! After the timed rounds they count under the lock, each side alone and then both at once, and no count may be missing.
 
 use super::Stage;
 use super::duel::{Better, Plan, Row, Side, Work, duel};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const NAME: &str = "contended";
 const COUNTER: &str = "count";
 
-/// A warm JVM's contended paths are compiled late, and not at all while there is too little processor for it.
+/// A JVM compiles the contended paths late, and not at all while it gets too little processor time.
 const WARM_UP: Duration = Duration::from_secs(40);
 
 pub(crate) fn processes_2(stage: &Stage) -> Row {
@@ -72,7 +72,7 @@ fn compare(stage: &Stage, what: String, processes: usize, workers: usize, rival:
     row
 }
 
-/// Processes that want the same lock, each with so many workers.
+/// Processes that want the same lock, each with that number of workers.
 struct Contenders {
     party: Party,
     workers: usize,

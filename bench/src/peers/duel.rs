@@ -22,14 +22,14 @@ pub(crate) struct Work {
     pub(crate) operations: f64,
 }
 
-/// What is compared, and for how long.
+/// A comparison: its texts, and how long it takes.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) what: String,
-    /// With whom ours is compared.
+    /// The name of the side that ours is compared with.
     pub(crate) rival: &'static str,
     pub(crate) unit: &'static str,
-    /// What the costs are told for.
+    /// The operation that the costs are for.
     pub(crate) operation: &'static str,
     pub(crate) better: Better,
     pub(crate) rounds: usize,
@@ -48,7 +48,7 @@ pub(crate) enum Better {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) least: Duration,
-    /// Even if it still gets better.
+    /// The end, even if it still gets better.
     pub(crate) most: Duration,
     pub(crate) step: Duration,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Limits {
 #[derive(Debug, Default)]
 pub(crate) struct WarmUp {
     pub(crate) seconds: f64,
-    /// Of each step.
+    /// The value of each step.
     pub(crate) values: Vec<f64>,
-    /// Whether it had stopped to get better.
+    /// Whether it no longer got better at the end.
     pub(crate) is_over: bool,
 }
 
-/// All rounds of a side, and what it costs.
+/// All rounds of a side, and its costs.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Per operation.
@@ -71,14 +71,14 @@ pub(crate) struct Record {
     pub(crate) rounds: Vec<Spent>,
 }
 
-/// What was measured.
+/// The results of a comparison.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) plan: Plan,
     pub(crate) warm_up: WarmUp,
     pub(crate) ours: Record,
     pub(crate) rivals: Record,
-    /// Rounds with a counter under the lock; who took part, and how far it came.
+    /// Rounds with a counter under the lock: which sides took part, and the final count.
     pub(crate) exact: Vec<(String, u64)>,
 }
 
@@ -132,9 +132,9 @@ fn warm_up(plan: &Plan, rival: &mut dyn Side) -> WarmUp {
     warm_up
 }
 
-/// Whether the best of the last steps is hardly better than the best before them.
+/// Whether the best of the last steps is at most 3 % better than the best before them.
 fn has_settled(values: &[f64], better: Better) -> bool {
-    /// Enough that a few slow seconds of the machine do not look like an end.
+    /// So many that a few slow seconds of the machine do not look like the end of the warm-up.
     const LAST: usize = 5;
     const HARDLY: f64 = 1.03;
     let Some(before) = values.len().checked_sub(LAST).filter(|before| *before > 0) else {
@@ -165,7 +165,7 @@ impl Record {
         self.per_operation(|round| round.client_cpu)
     }
 
-    /// Of all rounds together: processor time is told in steps that are long beside a round's.
+    /// Over all rounds together: the system counts processor time in steps that are long compared with a round's.
     fn per_operation(&self, cost: impl Fn(&Spent) -> f64) -> f64 {
         let operations: f64 = self.rounds.iter().map(|round| round.work.operations).sum();
         self.rounds.iter().map(cost).sum::<f64>() / operations
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rival_is_warm_when_it_has_stopped_to_get_better() {
+    fn a_rival_is_warm_when_it_no_longer_gets_better() {
         let settled = |values: &[f64]| has_settled(values, Better::Higher);
 
         assert!(!settled(&[100.0, 100.0, 100.0]));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_whose_times_fall_is_getting_better() {
+    fn a_rival_whose_times_still_fall_is_not_warm() {
         let settled = |values: &[f64]| has_settled(values, Better::Lower);
 
         assert!(!settled(&[90.0, 50.0, 30.0, 20.0]));

@@ -1,7 +1,7 @@
 //! From a release in one process to running in another, both of one side.
 //!
-//! Two processes in turns, as in [`lock::handover`](crate::lock::handover). Here neither is the benchmark itself, and
-//! nobody sends PINGs meanwhile, so that the processor time of both ends can be told.
+//! Two processes in turns, as in [`lock::handover`](crate::lock::handover). Here neither is the benchmark itself, and no PINGs
+//! are sent meanwhile, so that the processor time of both ends can be measured.
 
 use super::Stage;
 use super::duel::{Better, Plan, Row, Side, Work, duel};
@@ -13,9 +13,9 @@ use std::time::Duration;
 use testkit::{Connection, Reply, Server};
 
 const NAME: &str = "handed";
-/// Hand-offs are too rare to warm a JVM up: before them its processes contend for so long.
+/// Hand-offs are too rare to warm a JVM up: before them its processes contend for this time.
 const CONTENDED: Duration = Duration::from_secs(40);
-/// A waiter has subscribed, asked once more and gone to sleep before this is over.
+/// A waiter has subscribed, attempted once more and gone to sleep before this is over.
 const SETTLED: Duration = Duration::from_millis(10);
 
 pub(crate) fn measure(stage: &Stage) -> Row {
@@ -35,7 +35,7 @@ pub(crate) fn measure(stage: &Stage) -> Row {
     duel(stage, plan, &mut ours, &mut rival)
 }
 
-/// Two processes, of which one holds the lock while a round lasts.
+/// Two processes, one of which holds the lock at any time of a round.
 struct Handoff {
     party: Party,
     /// To see that a waiter has settled.
@@ -57,7 +57,7 @@ impl Handoff {
         self.party.ask("contend", &asked);
     }
 
-    /// Hands the lock from one to the other; how long that took, in microseconds.
+    /// Hands the lock from one to the other; returns how long that took, in microseconds.
     fn hand_over(&mut self, from: usize, to: usize) -> f64 {
         let waiting = self.party.begin_one(to, "take", asked());
         std::thread::sleep(SETTLED);
@@ -81,7 +81,7 @@ fn asked() -> Value {
 
 impl Side for Handoff {
     fn work(&mut self, time: Duration) -> Work {
-        /// With its time to settle.
+        /// The time of a hand-over, with the time to settle.
         const EACH: Duration = Duration::from_millis(12);
         let there_and_back = time.as_millis().div_ceil(2 * EACH.as_millis());
         let mut took = Vec::new();

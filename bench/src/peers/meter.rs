@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 use testkit::Server;
 
-/// What ends the counting.
+/// The text that ends the counting.
 const END: &str = "end of the count";
 
 /// A round and its costs: all its operations together, in microseconds of processor time.
@@ -19,7 +19,7 @@ pub(crate) struct Spent {
     pub(crate) client_cpu: f64,
 }
 
-/// Lets the side work, and looks at both ends before and after.
+/// Lets the side work, and reads the processor time of both ends before and after.
 pub(crate) fn spend(server: &Server, side: &mut dyn Side, time: Duration) -> Spent {
     let (server_before, client_before) = (server_cpu::cpu(server), side.cpu());
     let work = side.work(time);
@@ -41,7 +41,7 @@ impl Commands {
     }
 }
 
-/// Counts commands in a round of its own: watching slows the server.
+/// Counts commands in a round of its own: `MONITOR` slows the server.
 pub(crate) fn commands_per_operation(
     server: &Server,
     side: &mut dyn Side,
@@ -50,10 +50,10 @@ pub(crate) fn commands_per_operation(
     count_commands(server, || side.work(time).operations)
 }
 
-/// Commands that clients send by TCP while the work lasts, but for the PINGs that keep connections alive.
+/// The commands that clients send by TCP while the work lasts, without the PINGs that keep connections alive.
 ///
-/// What scripts call is not a client's, and the benchmark's own look goes through another kind of socket. The work
-/// returns how many operations it was.
+/// Commands that scripts call do not count, and the benchmark itself uses another kind of socket. `work` returns the number of
+/// its operations.
 pub(crate) fn count_commands(server: &Server, work: impl FnOnce() -> f64) -> Commands {
     let mut monitor = server.connect();
     assert_eq!(monitor.command(&["MONITOR"]), "OK".into());
@@ -84,7 +84,7 @@ fn client_command(line: &str) -> Option<String> {
     rest.split('"').nth(1).map(str::to_uppercase)
 }
 
-/// Processor time of a process so far, of threads that have ended too.
+/// Processor time of a process so far, with its threads that have ended.
 pub(crate) fn cpu_of(pid: u32) -> Duration {
     ticks(&format!("/proc/{pid}/stat"), 0)
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_clients_send_by_tcp_is_counted() {
+    fn only_commands_that_clients_send_by_tcp_are_counted() {
         let of_client = r#"1700000000.123456 [0 127.0.0.1:50000] "EVALSHA" "abc""#;
         let of_script = r#"1700000000.123456 [0 lua] "EXISTS" "orders""#;
         let of_bench = r#"1700000000.123456 [0 unix:/run/redis.sock] "INFO" "cpu""#;

@@ -1,4 +1,4 @@
-//! Pairs that nobody waits for: one worker on one name, and many workers on many names.
+//! Pairs without waiters: one worker on one name, and many workers on many names.
 
 use super::Stage;
 use super::duel::{Better, Plan, Row, Side, Work, duel};
@@ -62,7 +62,7 @@ fn compare(stage: &Stage, plan: Plan, workers: usize, names: usize) -> Row {
     duel(stage, plan, &mut ours, &mut rival)
 }
 
-/// One process with so many workers.
+/// One process with that number of workers.
 struct Pairs {
     party: Party,
     workers: usize,

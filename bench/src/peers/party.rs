@@ -1,6 +1,6 @@
-//! The processes of a side, all told the same: a JVM with Redisson, or this program again.
+//! The processes of a side, which all get the same commands: JVMs with Redisson, or this program again.
 //!
-//! The commands and their answers are those of `Bench` in `interop/java`; [`worker`](super::worker) obeys them for ours.
+//! The commands and their answers are those of `Bench` in `interop/java`; [`worker`](super::worker) carries them out for ours.
 
 use super::meter;
 use std::time::Duration;
@@ -17,9 +17,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     Ours,
-    /// The real one.
+    /// The real Redisson.
     Redisson,
-    /// Its flow, on the client crate that ours stands on.
+    /// Redisson's flow, on the crate `redis`, which ours uses too.
     Replay,
 }
 
@@ -33,7 +33,7 @@ impl Whose {
     }
 }
 
-/// A process that obeys.
+/// A process that carries out commands.
 enum Process {
     Again(Child),
     Jvm {
@@ -43,7 +43,7 @@ enum Process {
     },
 }
 
-/// A command that was given.
+/// A command that was sent and is not answered yet.
 pub(crate) enum Begun {
     Again,
     Jvm(Pending<Value>),
@@ -107,7 +107,7 @@ impl Party {
         }
     }
 
-    /// Tells one of them, and waits for its answer.
+    /// Sends a command to one of them, and waits for its answer.
     pub(crate) fn ask_one(&mut self, member: usize, command: &str, fields: Value) -> Value {
         let begun = self.begin_one(member, command, fields);
         self.answer_of(member, begun)
@@ -121,7 +121,7 @@ impl Party {
         self.members[member].answer(begun)
     }
 
-    /// Tells all of them at once, and waits for their answers.
+    /// Sends a command to all of them at once, and waits for their answers.
     pub(crate) fn ask(&mut self, command: &str, fields: &Value) -> Vec<Value> {
         let begun = self.begin(command, fields);
         self.answers(begun)
@@ -154,7 +154,7 @@ pub(crate) fn figure(answer: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no `{name}` in {answer}"))
 }
 
-/// The same of all answers together.
+/// The sum of that number over all answers.
 pub(crate) fn sum(answers: &[Value], name: &str) -> u64 {
     answers.iter().map(|answer| figure(answer, name)).sum()
 }

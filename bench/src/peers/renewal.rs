@@ -1,4 +1,4 @@
-//! What ten thousand held locks cost while nothing happens but their renewal.
+//! What ten thousand held locks cost while they are only renewed.
 
 use super::Stage;
 use super::duel::{Better, Limits, Plan, Record, Row, Side, WarmUp, Work};
@@ -10,7 +10,7 @@ use testkit::{Server, eventually};
 
 /// Two periods of renewal by the default lease of 30 s; commands are counted, and the first period warms up.
 const COUNTED: Duration = Duration::from_secs(20);
-/// Three periods; nobody looks, but at the processor time before and after.
+/// Three periods, without `MONITOR`: only the processor time is read, before and after.
 const WATCHED: Duration = Duration::from_secs(30);
 
 pub(crate) fn measure(stage: &Stage) -> Row {
@@ -52,7 +52,7 @@ pub(crate) fn measure(stage: &Stage) -> Row {
     }
 }
 
-/// A round of one side: a new process, which is gone at the end of it.
+/// A round of one side: a new process, which ends with the round.
 fn hold(stage: &Stage, whose: Whose, locks: u64, record: &mut Record) {
     let server = &stage.server;
     server.command(&["FLUSHALL"]);
@@ -61,7 +61,7 @@ fn hold(stage: &Stage, whose: Whose, locks: u64, record: &mut Record) {
     };
     let for_ms = Duration::from_secs(3600).as_millis() as u64;
     let asked = json!({"prefix": "held/", "names": locks, "for_ms": for_ms});
-    // Not waited for: Redisson's driver answers when it has left them.
+    // We do not wait for the answer: Redisson's driver answers when it has released them.
     let _begun = holder.party.begin_one(0, "holds", asked);
     let limit = Duration::from_secs(120);
     eventually(limit, "all locks are held", || held(server) == locks);
@@ -79,7 +79,7 @@ fn held(server: &Server) -> u64 {
     server.command(&["DBSIZE"]).int().try_into().unwrap()
 }
 
-/// A process that holds, and does nothing.
+/// A process that holds locks and does nothing else.
 struct Holder {
     party: Party,
 }

@@ -1,7 +1,7 @@
-//! A replay of how Redisson waits for a lock, on the client crate that ours stands on: no JVM that must warm up.
+//! A replay of how Redisson waits for a lock, on the crate `redis`, which ours uses too: no JVM that must warm up.
 //!
-//! An attempt; if it is busy, a subscription to the lock's channel; an attempt again, and one more after each message or
-//! when the holder's lease must have ended. With the lock, the subscription is left, which nobody waits for.
+//! It attempts; if the lock is busy, it subscribes to the lock's channel, attempts again, and once more after each message or
+//! when the holder's lease must have ended. When it has the lock, it unsubscribes, without waiting for the answer.
 
 use crate::lock::redisson::{Acquired, Replay, channel};
 use crate::reference::connect_hearing;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
-/// One thread of Redisson's, in a process of its own.
+/// A process that acts as one thread of Redisson.
 pub(crate) struct Waiter {
     name: String,
     replay: Replay,
@@ -20,7 +20,7 @@ pub(crate) struct Waiter {
     /// For subscriptions only, as in Redisson.
     ear: MultiplexedConnection,
     messages: UnboundedReceiver<PushInfo>,
-    /// The last subscription is being left.
+    /// The task that unsubscribes from the last subscription.
     leaving: Option<JoinHandle<()>>,
     unlocks: u64,
 }
@@ -69,7 +69,7 @@ impl Waiter {
         if let Some(leaving) = self.leaving.take() {
             leaving.await.unwrap();
         }
-        // What was said to the last subscription is not said to this one.
+        // Messages to the last subscription do not count for this one.
         while self.messages.try_recv().is_ok() {}
         self.ear.subscribe(channel(&self.name)).await.unwrap();
     }
@@ -81,7 +81,7 @@ impl Waiter {
         }));
     }
 
-    /// Until a release is told, or for so long.
+    /// Sleeps until a release is published, at most for that time.
     async fn sleep(&mut self, left: Duration) {
         let message =
             async { while self.messages.recv().await.unwrap().kind != PushKind::Message {} };
@@ -89,7 +89,7 @@ impl Waiter {
     }
 }
 
-/// What tells this process's thread from those of the others.
+/// A number that no other process uses for its thread.
 fn thread() -> u64 {
     std::process::id().into()
 }

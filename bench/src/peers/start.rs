@@ -1,4 +1,4 @@
-//! A process from its start to its end, which needs a lock once: connects, locks, unlocks, closes, exits.
+//! A process that needs a lock once, from its start to its end: connects, locks, unlocks, closes, exits.
 
 use super::Stage;
 use super::duel::{Better, Plan, Row, Side, Work, duel};
@@ -40,7 +40,7 @@ struct Lives {
 }
 
 impl Lives {
-    /// How long one lived, in milliseconds.
+    /// Runs one process; returns how long it lived, in milliseconds.
     fn live(&mut self) -> f64 {
         let begun = now();
         let status = self.command.stderr(Stdio::null()).status().unwrap();

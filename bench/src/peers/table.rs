@@ -1,4 +1,4 @@
-//! What was measured side by side, for people and for programs.
+//! The results of both sides, for people and for programs.
 
 use super::Pace;
 use super::duel::{Record, Row};
@@ -17,7 +17,7 @@ pub(crate) struct Table {
     java: String,
     pace: Pace,
     begun: u64,
-    /// With the p50 of a PING right after, in microseconds.
+    /// Each with the p50 of a PING right after it, in microseconds.
     rows: Vec<(Row, f64)>,
 }
 
@@ -96,7 +96,7 @@ impl Table {
         lines
     }
 
-    /// How each rival warmed up, and what was counted under the lock.
+    /// How each rival warmed up, and the counts under the lock.
     fn beside(&self) -> Vec<String> {
         let mut lines = vec![
             "| row | warm-up of Redisson | counted under the lock, exact |".to_owned(),
@@ -133,10 +133,10 @@ impl Table {
     }
 }
 
-/// With the quartiles of the rounds' own.
+/// The ratio, with the quartiles of the rounds' own ratios.
 fn ratio(turns: &Turns) -> String {
     let [low, high] = turns.spread();
-    // Of nothing and nothing: in a quick run no hold is renewed.
+    // Zero divided by zero: in a quick run no hold is renewed.
     if !turns.ratio().is_finite() {
         return "–".to_owned();
     }
@@ -206,7 +206,7 @@ fn side_json(side: &Record, median: f64) -> Value {
     })
 }
 
-/// The first line of what `java -version` says, which it says on its error output.
+/// The first line of `java -version`, which it prints to its error output.
 fn java() -> String {
     let output = Command::new("java").arg("-version").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

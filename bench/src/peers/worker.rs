@@ -1,4 +1,4 @@
-//! A process of ours in a comparison: it obeys the same commands as `Bench` in `interop/java`.
+//! A process of ours in a comparison: it carries out the same commands as `Bench` in `interop/java`.
 
 use super::party::{Whose, figure};
 use super::replay::Waiter;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use testkit::process::Role;
 use tokio::task::JoinSet;
 
-/// Obeys until its parent is gone.
+/// Carries out commands until its parent is gone.
 pub(crate) fn help(role: &Role) {
     let [whose, address] = role.args() else {
         panic!("whose locks, and an address");
@@ -28,7 +28,7 @@ pub(crate) fn help(role: &Role) {
     });
 }
 
-/// The whole life of a process that needs a lock once.
+/// Everything that a process does which needs a lock once.
 pub(crate) fn once(url: &str, name: &str) {
     one_thread().block_on(async {
         let client = Client::connect(url).await.unwrap();
@@ -83,7 +83,7 @@ impl Worker {
         self.client.lock(asked["object"]["name"].as_str().unwrap())
     }
 
-    /// Each task takes and leaves one of many locks at random.
+    /// Each task takes and releases one of many locks at random.
     async fn pairs(&self, asked: &Value) -> Value {
         let (begun, deadline) = span(asked);
         let names = figure(asked, "names");
@@ -115,7 +115,7 @@ impl Worker {
         })
     }
 
-    /// All tasks want one lock and leave it at once, or as soon as they have counted one more.
+    /// All tasks want one lock and release it at once, or as soon as they have raised the counter.
     async fn contend(&self, asked: &Value) -> Value {
         let mut contenders = Vec::new();
         for task in 0..figure(asked, "workers") {
@@ -160,7 +160,7 @@ enum Contended {
     Replay(Box<Waiter>),
 }
 
-/// A task that wants a lock that others want too.
+/// A task that wants a lock that other tasks want too.
 struct Contender {
     lock: Contended,
     /// Where to count under the lock, and over which connection.
@@ -184,7 +184,7 @@ impl Contender {
     }
 }
 
-/// Reads, and writes one more: that loses counts unless the lock keeps all others away.
+/// Reads the counter and writes it one higher: that loses counts unless the lock excludes all other tasks.
 async fn bump(counter: &mut Option<(MultiplexedConnection, String)>) {
     let Some((connection, key)) = counter else {
         return;
@@ -199,7 +199,7 @@ async fn bump(counter: &mut Option<(MultiplexedConnection, String)>) {
     set.exec_async(connection).await.unwrap();
 }
 
-/// From now on, for as long as was asked.
+/// The time span that begins now and lasts as long as the command asks.
 fn span(asked: &Value) -> (u64, u64) {
     let time = Duration::from_millis(figure(asked, "for_ms"));
     let begun = now();

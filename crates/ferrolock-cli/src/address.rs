@@ -8,15 +8,15 @@ use ferrolock::Error;
 use crate::exit::{self, Failure, UNAVAILABLE};
 use crate::store;
 
-/// The variable that is asked after `--url`.
+/// The variable that is used without `--url`.
 pub(crate) const VARIABLE: &str = "FERROLOCK_URL";
 
-/// What was said about where the locks are.
+/// Where the locks are, and whether the user chose it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// By `--url` or the variable.
+    /// From `--url` or the variable.
     Given(String),
-    /// Nothing: the user's own store.
+    /// Neither is given: the user's own store.
     Default(String),
 }
 
@@ -58,7 +58,7 @@ impl Address {
         self.url().starts_with("file:")
     }
 
-    /// The server or the store has not answered within that time.
+    /// The failure that says that the server or the store has not answered within that time.
     pub(crate) fn silent(&self, limit: Duration) -> Failure {
         let (shown, limit) = (self.shown(), humantime::format_duration(limit));
         let message = format!("unreachable: {shown} did not answer within {limit}");
@@ -69,7 +69,7 @@ impl Address {
         }
     }
 
-    /// What went wrong with it, and what to do.
+    /// The failure that says what went wrong, and what to do.
     pub(crate) fn explain(&self, error: Error) -> Failure {
         match self {
             Self::Given(_) => error.into(),
@@ -78,7 +78,7 @@ impl Address {
     }
 }
 
-/// A relative path means something else to a command that goes elsewhere.
+/// Makes a relative path absolute: a command that changes its directory would find another store at it.
 fn whole(url: String) -> String {
     let relative = url
         .strip_prefix("file:")
@@ -93,7 +93,7 @@ fn whole(url: String) -> String {
     }
 }
 
-/// A server's address may have them before an `@` and in its query; other addresses have none.
+/// A server's address may have credentials before an `@` and in its query; other addresses have none.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if matches!(scheme.to_ascii_lowercase().as_str(), "memory" | "file") {
@@ -122,10 +122,10 @@ mod tests {
     fn a_relative_store_is_the_same_from_everywhere() {
         let here = env::current_dir().unwrap();
 
-        let told = whole("file:locks/a%3Fb?filesystem=any".to_owned());
+        let address = whole("file:locks/a%3Fb?filesystem=any".to_owned());
 
         let wanted = format!("file:{}/locks/a%3Fb?filesystem=any", here.display());
-        assert_eq!(told, wanted);
+        assert_eq!(address, wanted);
         for url in ["file:/a", "file:", "file:///a", "redis://h", "unix:a"] {
             assert_eq!(whole(url.to_owned()), url);
         }
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_lock_in_memory_is_refused() {
-        let told = Address::choose(Some("memory:x".to_owned())).unwrap_err();
+        let failure = Address::choose(Some("memory:x".to_owned())).unwrap_err();
 
-        assert_eq!(told.code, exit::USAGE);
+        assert_eq!(failure.code, exit::USAGE);
     }
 
     #[test]

@@ -58,12 +58,12 @@ fn obey(cli: Cli) -> ExitCode {
     }
 }
 
-/// The description of all arguments, for what is made of it.
+/// The description of all arguments, from which completions and manual pages are made.
 pub(crate) fn description() -> clap::Command {
     Cli::command()
 }
 
-/// Help goes to the output as it is; a mistake is one line that says what to do.
+/// Help is printed as it is; of a mistake, one line that says what to do.
 fn tell(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -76,7 +76,7 @@ fn tell(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The paragraph that says what is wrong, and where to read on.
+/// The paragraph that says what is wrong, and which help to read.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no subcommand is given; see 'ferrolock --help'".to_owned();
@@ -98,7 +98,7 @@ fn one_line(error: &clap::Error) -> String {
     format!("{}{remedy}; see 'ferrolock{topic} --help'", words.join(" "))
 }
 
-/// A word too many that is no option; only `run` has more to say after its own words.
+/// Whether there is a word too many that is no option. Only `run` takes a command, after `--`.
 fn is_command_without_dashes(error: &clap::Error) -> bool {
     let word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => word,
@@ -128,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_is_sound() {
+    fn the_description_of_the_arguments_is_consistent() {
         description().debug_assert();
     }
 
     #[test]
-    fn a_mistake_is_told_in_one_line() {
+    fn the_error_of_a_wrong_argument_is_one_line() {
         let cases = [
             (
                 vec![

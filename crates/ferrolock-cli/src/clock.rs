@@ -1,4 +1,4 @@
-//! The clock that the library's deadlines are on, for every process of ours.
+//! The clock of the library's deadlines, for every process of a run.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Moment {
         self.0
     }
 
-    /// For what another process of ours wrote.
+    /// From the number that another process of the run wrote.
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }

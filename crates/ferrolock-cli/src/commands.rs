@@ -7,7 +7,7 @@ pub(crate) mod run;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Prints what was asked for. A reader that has seen enough is no failure.
+/// Prints the text. A reader that closes the pipe early is no failure.
 fn print(text: &[u8]) -> ExitCode {
     let mut output = std::io::stdout().lock();
     match output.write_all(text).and_then(|()| output.flush()) {

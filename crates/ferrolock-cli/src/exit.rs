@@ -4,13 +4,13 @@ use ferrolock::{Error, ErrorKind};
 
 /// The arguments do not make sense: `EX_USAGE`.
 pub(crate) const USAGE: u8 = 64;
-/// The server or the store cannot be reached, or says no: `EX_UNAVAILABLE`.
+/// The server or the store cannot be reached, or refuses: `EX_UNAVAILABLE`.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The system has no process or handle left for us: `EX_OSERR`.
 pub(crate) const SYSTEM: u8 = 71;
-/// Somebody else has the lock: `EX_TEMPFAIL`.
+/// Another owner has the lock: `EX_TEMPFAIL`.
 pub(crate) const BUSY: u8 = 75;
-/// The lock was lost while the command ran, or its time was over.
+/// The lock was lost while the command ran, or the time of `--max-hold` was over.
 pub(crate) const LOST: u8 = 76;
 /// As shells have it.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
@@ -20,7 +20,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// What to do about a server or a store that does not answer.
 pub(crate) const UNREACHABLE_HINT: &str = "try again later, or name another with --url";
 
-/// What shells give for a command that a signal ended.
+/// The exit code that shells give for a command that a signal ended.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
 }
@@ -44,7 +44,7 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// The same, and what else can be done about it.
+    /// Adds what else the user can do about it.
     pub(crate) fn hint(self, hint: &str) -> Self {
         let message = format!("{}; {hint}", self.message);
         Self { message, ..self }

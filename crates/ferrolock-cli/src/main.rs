@@ -5,7 +5,7 @@
 //! | `cli.rs`, `commands/` | the arguments; one file per subcommand |
 //! | `process/` | groups, the shim, the gate, signals and the terminal |
 //! | `address.rs`, `store.rs` | where the locks are |
-//! | `report.rs`, `exit.rs` | all that is printed, and the exit codes |
+//! | `report.rs`, `exit.rs` | everything that is printed, and the exit codes |
 
 #[cfg(not(unix))]
 compile_error!("the command line needs process groups and signals, which only Unix has");

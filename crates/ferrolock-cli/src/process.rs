@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The command is started behind a gate: `ferrolock` starts itself again in the command's group and becomes the command
-//! only when told so, after the shim knows the group. Had the command been started directly, `kill -9` between its start
-//! and the message to the shim would leave it running with nobody to end it. It also settles who has the terminal before
-//! the command's first read.
+//! only when `ferrolock` opens the gate, after the shim knows the group. Had the command been started directly, `kill -9` of
+//! `ferrolock` between its start and the message to the shim would leave it running, and no process would end it. The gate
+//! also lets `ferrolock` hand the terminal over before the command's first read.
 
 pub(crate) mod child;
 pub(crate) mod gate;
@@ -27,16 +27,16 @@ use std::path::PathBuf;
 
 /// First word of the shim's arguments.
 pub(crate) const SHIM: &str = "__shim";
-/// What the shim is called in the list of processes: who ends everything called `ferrolock` must not end it too.
+/// The shim's name in the list of processes: `pkill ferrolock` must not end it too.
 pub(crate) const SHIM_NAME: &std::ffi::CStr = c"lease-shim";
 /// First word of the gate's arguments.
 pub(crate) const GATE: &str = "__gate";
-/// What the gate is called in the list of processes: it is of no use without the rest of the run.
+/// The gate's name in the list of processes: `pkill ferrolock` may end it, as it is of no use without the rest of the run.
 pub(crate) const GATE_NAME: &std::ffi::CStr = c"ferrolock";
 
 /// This program, to be started again.
 fn this_program() -> io::Result<PathBuf> {
-    // The very file that runs, also when it was replaced or removed meanwhile, as by an update.
+    // The file that runs, also if an update has replaced or removed it meanwhile.
     if cfg!(target_os = "linux") {
         return Ok(PathBuf::from("/proc/self/exe"));
     }

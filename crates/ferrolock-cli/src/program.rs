@@ -7,7 +7,7 @@ use rustix::fs::{Access, access};
 
 use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
-/// What is searched without a `PATH`.
+/// The folders that are searched without a `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The file that `word` names: by itself if it has a slash, else the first executable one in `path`.
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_and_cannot_be_run_is_126_and_nothing_is_127() {
+    fn a_file_that_cannot_be_run_is_126_and_no_file_is_127() {
         let folder = tempfile::tempdir().unwrap();
         let plain = file(folder.path(), "job", 0o644);
         let path = Some(folder.path().as_os_str().to_owned());

@@ -1,4 +1,4 @@
-//! All that `ferrolock` says: one line per event on the error output, for people or for programs.
+//! Everything that `ferrolock` prints: one line per event on the error output, for people or for programs.
 #![allow(
     clippy::print_stderr,
     reason = "the one place that prints; the output belongs to the command"
@@ -22,24 +22,24 @@ mod queue;
 pub(crate) use line::describe;
 pub(crate) use queue::{Log, flush};
 
-/// How long a terminal may take for a status line that goes away.
+/// How long we wait for the terminal to clear the status line.
 const CLEARING_MAX: Duration = Duration::from_millis(500);
 
-/// How much is said, and to whom.
+/// How much is printed, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// To people: what went wrong, and who is waited for.
+    /// For people: what went wrong, and which holder we wait for.
     People,
-    /// To people: only what went wrong with the run itself.
+    /// For people: only what went wrong with the run itself.
     Quiet,
-    /// To programs: every event, as JSON.
+    /// For programs: every event, as JSON.
     Json,
 }
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub(crate) enum Event<'a> {
-    /// We wait for the lock. `None`: the server or the store does not say who has it.
+    /// We wait for the lock. `None`: the server or the store did not answer who has it.
     Waiting { holders: Option<&'a [Holder]> },
     /// Another owner has the lock, and we give up.
     Busy { holders: Option<&'a [Holder]> },
@@ -49,9 +49,9 @@ pub(crate) enum Event<'a> {
     Acquired { owner: &'a str, address: &'a str },
     /// The command runs.
     Started { pid: i32 },
-    /// The lock is not ours any more.
+    /// The lock is no longer ours.
     Lost { reason: &'a str },
-    /// The command was sent a signal by us.
+    /// We have sent the command a signal.
     Signalled {
         signal: &'static str,
         reason: &'a str,
@@ -61,13 +61,13 @@ pub(crate) enum Event<'a> {
         code: Option<u8>,
         signal: Option<&'a str>,
     },
-    /// The lock was given back, or stays taken so many seconds.
+    /// The lock was released, or stays taken for `held_seconds`.
     Released { held_seconds: Option<f64> },
     /// Something is not as it should be, and the run goes on.
     Warning { message: &'a str },
 }
 
-/// Says what happens to one lock.
+/// Prints what happens to one lock.
 #[derive(Debug)]
 pub(crate) struct Report {
     style: Style,
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Says it to whom it concerns.
+    /// Prints the event, as far as the style asks for it.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
         self.take_status_away();
         match self.style {
@@ -97,7 +97,7 @@ impl Report {
         }
     }
 
-    /// Why the run ends without the command's exit code.
+    /// Prints why the run ends without the command's exit code.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         self.take_status_away();
         match self.style {
@@ -109,7 +109,7 @@ impl Report {
         }
     }
 
-    /// Shows who is waited for, on a line that goes away; only on a terminal.
+    /// Shows which holder we wait for, on a line that is cleared later; only on a terminal.
     pub(crate) fn show_status(&mut self, holders: Option<&[Holder]>) {
         if self.shows_status() && is_in_foreground() {
             let text = line::status(&self.name, holders, line::width());
@@ -118,25 +118,25 @@ impl Report {
         }
     }
 
-    /// Whether anybody is told who holds the lock.
+    /// Whether holders are printed at all.
     pub(crate) fn tells_holders(&self) -> bool {
         self.style != Style::Quiet
     }
 
-    /// Whether somebody sees the status.
+    /// Whether there is a terminal for the status line.
     pub(crate) fn shows_status(&self) -> bool {
         self.style == Style::People && stderr().is_terminal()
     }
 
-    /// Takes the status line away, and sees to it that it is gone before the command shows anything there: its first words
-    /// would be taken away with it. A terminal that is held is not waited for, nor longer than until that limit.
+    /// Clears the status line, and waits until it is cleared: else the command's first output would be cleared with it. If the
+    /// terminal is held (Ctrl-S), the wait ends after `CLEARING_MAX` or that limit, whichever is shorter.
     pub(crate) async fn clear_status(&mut self, limit: Option<Duration>) {
         if self.take_status_away() {
             queue::flush_within(limit.map_or(CLEARING_MAX, |limit| limit.min(CLEARING_MAX))).await;
         }
     }
 
-    /// Whether there was one. What we say next comes after it anyway.
+    /// Queues the clearing of the status line; returns whether there was one. What we print next comes after it anyway.
     fn take_status_away(&mut self) -> bool {
         let had_status = std::mem::take(&mut self.has_status);
         if had_status {
@@ -198,7 +198,7 @@ impl Report {
     }
 }
 
-/// So many lines were left out here.
+/// The line that says how many lines were left out here.
 fn omission(style: Style, name: &str, count: usize) -> String {
     let message = format!("{count} lines were left out: the error output was not read");
     match style {
@@ -218,23 +218,23 @@ fn json_line(name: &str, kind: &str, fields: Value) -> String {
     format!("{}\n", Value::Object(object))
 }
 
-/// Whether the terminal shows us, and not what somebody else does meanwhile.
+/// Whether we are in the terminal's foreground, and not another job.
 fn is_in_foreground() -> bool {
-    // It may be the terminal of another session, which has no foreground of ours.
+    // It may be the terminal of another session, whose foreground we cannot ask for.
     tcgetpgrp(stdio::stderr()).map_or(true, |group| Some(Group::of(group)) == Group::own())
 }
 
-/// One line of ours, for people.
+/// Prints one line for people.
 pub(crate) fn complain(message: &str) {
     print(&line_for_people(message));
 }
 
 fn line_for_people(message: &str) -> String {
-    // Line breaks would make several of one.
+    // Line breaks would make several lines of one.
     format!("ferrolock: {}\n", message.replace(['\n', '\r'], " "))
 }
 
-/// In one write, so that lines of several processes do not mix.
+/// Prints it in one write, so that lines of several processes do not mix.
 fn print(text: &str) {
     queue::write(text.as_bytes().to_vec());
 }
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_out_is_told_as_the_rest_is() {
+    fn the_notice_of_left_out_lines_has_the_style_of_the_other_lines() {
         let for_people = omission(Style::Quiet, "x", 3);
         let for_programs = omission(Style::Json, "x", 3);
 

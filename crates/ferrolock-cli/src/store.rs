@@ -1,8 +1,8 @@
-//! The per-user store: where locks are when nobody says otherwise.
+//! The per-user store: where locks are without `--url` and `FERROLOCK_URL`.
 //!
-//! It must be the same from a login shell, from `env -i` and from cron. So it follows from the user's entry in the user
-//! database alone: no variable is looked at, and there is no second place to fall back to, which another environment
-//! would not find.
+//! It must be the same from a login shell, from `env -i` and from cron. So its path follows from the user's entry in the user
+//! database alone: it depends on no variable, and there is no second place to fall back to, which a run in another
+//! environment might not use.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,7 +14,7 @@ use nix::unistd::{Uid, User};
 use crate::exit::{Failure, UNAVAILABLE};
 
 const BELOW_HOME: [&str; 2] = [".local/state", "ferrolock"];
-/// What to do about it.
+/// What the user can do if there is no default store.
 pub(crate) const REMEDY: &str = "say where the locks shall be with --url file:PATH";
 
 /// The address of the current user's store; the folders above it are made if need be.
@@ -32,7 +32,8 @@ pub(crate) fn default_address() -> Result<String, Failure> {
     address_of(&store)
 }
 
-/// What to do about a store that does not open; the engine has said why. What is no fault of the store stays as it is.
+/// Adds to the engine's error of a store that does not open what the user can do. An error that is no fault of the store
+/// stays as it is.
 pub(crate) fn explain(error: Error) -> Failure {
     let text = error.to_string();
     let failure = Failure::from(error);
@@ -59,7 +60,7 @@ fn place(user: u32, home: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Folders that are made are the user's alone; those that are there stay as they are.
+/// New folders get mode 0700; existing ones stay as they are.
 fn make_parents(store: &Path) -> Result<(), Failure> {
     let Some(parent) = store.parent() else {
         return Ok(());
@@ -71,7 +72,7 @@ fn make_parents(store: &Path) -> Result<(), Failure> {
     })
 }
 
-/// `file:` and the path, with what an address would read otherwise escaped.
+/// `file:` and the path, with `%` and `?` escaped, which have a meaning in an address.
 fn address_of(store: &Path) -> Result<String, Failure> {
     let path = store.to_str().ok_or_else(|| {
         let message = format!("{} is not UTF-8: {REMEDY}", store.display());
@@ -89,7 +90,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn only_what_is_a_fault_of_the_store_is_mended_by_another() {
+    async fn another_store_is_suggested_only_if_the_store_is_at_fault() {
         let connect = |url: &str| ferrolock::Client::connect(url.to_owned());
         let file = tempfile::NamedTempFile::new().unwrap();
         let wrong = connect("gopher:x").await.unwrap_err();
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_entry_or_home_is_told_what_to_do() {
+    fn the_error_for_a_user_without_entry_or_home_suggests_a_url() {
         for home in [None, Some(Path::new("")), Some(Path::new("somewhere"))] {
             let failure = place(4242, home).unwrap_err();
 
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_cannot_be_written_is_told() {
+    fn the_error_for_a_home_that_cannot_be_written_suggests_a_url() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         std::fs::write(&home, "not a folder").unwrap();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_made_are_the_users_alone() {
+    fn only_the_user_can_read_the_folders_that_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let store = place(1, Some(folder.path())).unwrap();
 
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_address_reads_otherwise_is_escaped() {
+    fn characters_with_a_meaning_in_an_address_are_escaped() {
         assert_eq!(
             address_of(Path::new("/a b/50%?")).unwrap(),
             "file:/a b/50%25%3F"

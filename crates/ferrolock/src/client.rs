@@ -1,4 +1,4 @@
-//! Connects, hands out every primitive, and ends well.
+//! The client: connects, makes handles to locks, and shuts down.
 
 mod builder;
 
@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::ClientBuilder;
-use crate::coordination::holding::hold::Hold;
-use crate::coordination::{Alive, Core};
+use crate::coordination::{Alive, Core, unpoisoned};
 use crate::engine::Lane;
 use crate::error::{Error, Result};
 use crate::options::check_wait;
@@ -95,7 +94,7 @@ impl Client {
         Lock::new(self.alive.clone(), name.as_ref())
     }
 
-    /// Asks the server for a sign of life and gives the time it took; for health checks.
+    /// Asks the server for a sign of life and returns the time it took; for health checks.
     ///
     /// # Errors
     /// `Unreachable`, `Refused`, `Closed`.
@@ -106,24 +105,24 @@ impl Client {
             core.check_open()?;
             let name = format!("{}ferrolock_ping", core.settings.key_prefix);
             let begun = core.now();
-            core.ask(Lane::Commands, key_type::ask(&name.into()))
+            core.ask(Lane::Commands, None, key_type::ask(&name.into()))
                 .await?;
             Ok(core.now().since(begun))
         }
     }
 
-    /// What tells other processes that this one lives, to be shared with a child process. Only for `file:`.
+    /// The file that shows other processes that this one lives, to be shared with a child process. Only for `file:`.
     ///
-    /// There, what a process holds is free as soon as the process has ended, however it ended. A child that was given
-    /// this handle (as one of its standard streams, say) and keeps it open puts that off until it has ended too. Renewal
-    /// is not its part: leases end as they always do. `None` before the first call of a client that connects lazily; and
-    /// with the last client of a process its handle means nothing any more.
+    /// There, the locks of a process are free as soon as the process has ended, however it ended. A child that was given
+    /// this handle (as one of its standard streams, say) and keeps it open puts that off until it has ended too. The child
+    /// does not renew: leases end as they always do. `None` before the first call of a client that connects lazily; and
+    /// after the last client of a process is gone, its handle no longer has an effect.
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
         self.alive.core.engine.lifeline()
     }
 
-    /// Ends the client: turns waiters away, tells holders, and waits for them at most `limit`.
+    /// Ends the client: fails waiters, notifies holders, and waits for holders at most `limit`.
     ///
     /// New calls and waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed) at once, and every guard's token
     /// fires. Holds stay good and are renewed while their holders finish; what is still held at the limit becomes
@@ -148,36 +147,25 @@ impl Client {
 
 impl Core {
     async fn shutdown(self: &Arc<Self>, limit: Duration) -> Result<()> {
-        let ours = |hold: &Hold| Arc::ptr_eq(&hold.tenure.core, self);
-        self.keeper()
-            .holds(ours)
-            .iter()
-            .for_each(|hold| hold.warn());
+        let tenures = unpoisoned(&self.names).tenures();
+        tenures.iter().for_each(|tenure| tenure.warn());
         let core = self.clone();
         let until = self.now().after(limit);
         let waited = self.runtime()?.spawn(async move {
-            tokio::select! {
-                biased;
-                () = core.quiet() => {}
-                () = core.sleep_until(until) => {}
-            }
+            core.until(until, core.quiet()).await;
         });
-        // A runtime that has ended waits for nobody.
+        // If the runtime has ended, there is no wait.
         let _ = waited.await;
-        let left = self.keeper().lose_all(ours);
+        let mut left = self.keeper().lose_all(self);
         self.close_when_quiet();
         if left.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<&str> = left
-            .iter()
-            .map(|hold| &**hold.tenure.scheme.name())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
+        left.sort_unstable();
+        left.dedup();
         Err(Error::closed(format!(
             "the client was shut down; left to their leases: {}",
-            names.join(", ")
+            left.join(", ")
         )))
     }
 }

@@ -1,21 +1,20 @@
-//! The machinery under every primitive: who waits, who holds, who is owed a release.
+//! The machinery under every primitive: who waits, who holds, which releases are owed.
 //!
 //! | who | lives in | owns |
 //! |---|---|---|
-//! | the caller's future | the caller's task | a slot, and its first attempt while nobody else here wants the name |
+//! | the caller's future | the caller's task | a slot, and its first attempt while no other call of this client wants the name |
 //! | driver, one per contended name | the client's runtime | local queue, attempts, subscription, timers of waiting |
 //! | tenures | the client | which owner holds which name how often; one count-changing command at a time |
 //! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
 //!
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
-//! Locks are taken in this order: names, tenure, a request's first attempt, the process's keeper, its state, slot, pending work, unlock answer; random numbers last. While one is held, no
-//! code of others runs: no waker of a caller, no log or metrics sink, no end of a connection.
+//! Locks are taken in this order: names, tenure, a request's first attempt, the process's keeper, its state, slot, pending
+//! work, unlock answer; random numbers last. While one is held, no foreign code runs: no waker of a caller, no log or metrics
+//! sink, no end of a connection.
 
 mod alive;
 #[cfg(all(test, feature = "embedded"))]
 mod backlog_tests;
-#[cfg(test)]
-pub(crate) mod census;
 mod core;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
@@ -30,8 +29,7 @@ mod leftovers_tests;
 pub(crate) mod names;
 mod process;
 mod random;
-#[cfg(all(test, feature = "embedded"))]
-pub(crate) mod scenes;
+mod send;
 #[cfg(all(test, feature = "embedded"))]
 mod several_tests;
 mod timer;

@@ -1,4 +1,4 @@
-//! The seam: what runs scripts and delivers wakes.
+//! The interface between the lock logic and what it runs on: engines run scripts and deliver messages.
 //!
 //! All lock logic is Lua, written once. An [`Engine`] runs a script atomically, listens on channels and tells the
 //! time it is judged by; everything above this file is the same for all engines.
@@ -6,8 +6,6 @@
 mod clock;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
-#[cfg(test)]
-pub(crate) mod lying;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 
@@ -18,13 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use clock::{Clock, Tick};
 
+use crate::protocol::call::{Call, Value};
 use crate::protocol::renewal::RowError;
 use crate::protocol::scheme::BadReply;
-use crate::protocol::script::{Call, Value};
 
-/// What calls are told after the end of the client.
+/// What calls fail with after the client was shut down.
 pub(crate) const SHUT_DOWN: &str = "the client was shut down";
-/// What calls are told after the end of the runtime that everything of the client lives in.
+/// What calls fail with after the runtime ended that the client's tasks live in.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that this client was connected in has ended";
 
 /// The thread that renews everything in this process: an engine must never let it wait for a disk.
@@ -38,17 +36,17 @@ pub(crate) type Calling = Boxed<Result<Value, Failure>>;
 
 /// Runs scripts, delivers messages, tells the time.
 ///
-/// An engine never runs a call twice, never repeats one by itself, and puts no limit on the time of a call: limits
-/// belong to whoever waits. What was handed over stays owned by the engine until its reply came or its connection
-/// ended, also when the returned future is dropped.
+/// An engine never runs a call twice, never repeats one by itself, and puts no limit on the time of a call: the caller
+/// that waits sets the limit. The engine keeps a call until its reply came or its connection ended, also when the
+/// returned future is dropped.
 pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Runs one script call atomically and gives its reply.
     ///
     /// Fails at once with [`Failure::NotSent`] while there is no connection (see [`Engine::ready`]).
     fn call(&self, lane: Lane, call: Call) -> Calling;
 
-    /// Resolves when the lane has a connection, starting to connect if nothing does so yet. Never fails: whoever
-    /// waits brings the limit, and [`Engine::trouble`] tells what is in the way.
+    /// Resolves when the lane has a connection, starting to connect if nothing does so yet. Never fails: the caller
+    /// sets the limit, and [`Engine::trouble`] returns why there is no connection.
     fn ready(&self, lane: Lane) -> Boxed<()>;
 
     /// Resolves when the lane has a connection that it did not have before.
@@ -57,11 +55,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Why there is no connection, as far as the engine knows: one line, no credentials.
     fn trouble(&self) -> Option<Failure>;
 
-    /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `listener` hears every
+    /// Listens on a channel. Resolves when the server has confirmed the subscription; from then on `listener` gets every
     /// message, and a [`Signal::Gap`] each time the subscription was interrupted and has been confirmed anew.
     /// Refused (rights, a proxy): `Err`. While there is no connection it waits. Dropping the [`Subscription`], or
-    /// this future, ends it. A channel may have several listeners, of one client too: each hears everything, and the end of
-    /// one leaves the others. One that joins a confirmed channel is confirmed at once.
+    /// this future, ends it. A channel may have several listeners, of one client too: each gets everything, and the
+    /// others stay when one ends. One that joins a confirmed channel is confirmed at once.
     fn listen(
         &self,
         channel: Arc<str>,
@@ -71,30 +69,30 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// The clock that deadlines of this engine are read from.
     fn clock(&self) -> Clock;
 
-    /// What pauses and ids of its client are drawn from, as its time is read from its clock. `None`: the system's.
+    /// The seed that random pauses and ids of its client are drawn from. `None`: the system's randomness.
     fn seed(&self) -> Option<u64> {
         None
     }
 
-    /// Where it is, without credentials; for messages.
+    /// The address of the server or store, without credentials; for messages.
     fn address(&self) -> &str;
 
     /// How long one round trip takes, roughly, as last measured on [`Lane::Commands`]; zero: unknown.
     fn round_trip(&self) -> std::time::Duration;
 
-    /// Tells how soon a connection for renewals is needed again: the shortest lease that they keep, if they keep any.
+    /// Sets how soon a connection for renewals is needed again: a function that returns the shortest lease now renewed, if any.
     fn hurried_by(&self, _shortest_lease: ShortestLease) {}
 
-    /// The client that will call it, by its id: for an engine that can tell whether the process of a holder lives.
+    /// Sets the id of the client that will call it: for an engine that can see whether the process of a holder lives.
     fn introduce(&self, _client: &str) {}
 
-    /// Whether what it kept was taken away, for good: nothing that it granted holds any longer.
+    /// Whether its data was removed, for good: nothing that it granted is held any longer.
     fn is_removed(&self) -> bool {
         false
     }
 
-    /// Hands over what loses every hold of its client; called at most once it [is removed](Engine::is_removed), on a
-    /// thread of the engine's own. Until that has returned, nobody else is granted the same.
+    /// Sets the function that loses every hold of its client. The engine calls it only once it
+    /// [is removed](Engine::is_removed), on a thread of its own; until it returns, no other process is granted the same.
     fn when_removed(&self, _lose_all: LoseAll) {}
 
     /// The file whose lock tells others that this process lives, where there is one.
@@ -107,7 +105,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     fn close(&self);
 }
 
-/// Asks for the shortest lease that is kept now.
+/// Returns the shortest lease that is renewed now.
 pub(crate) type ShortestLease = Box<dyn Fn() -> Option<std::time::Duration> + Send + Sync>;
 
 /// Loses every hold of a client.
@@ -116,15 +114,15 @@ pub(crate) type LoseAll = Box<dyn Fn() + Send + Sync>;
 /// Which connection a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
-    /// The callers' own: acquire, unlock, questions. Its tasks live in the client's runtime.
+    /// The callers': acquire, unlock, inspect. Its tasks live in the client's runtime.
     Commands,
-    /// The keeper's: renewals, dropped guards, debts. Its tasks live in the runtime that first used it.
+    /// The keeper's: renewals, dropped guards, releases still to be made. Its tasks live in the runtime that first used it.
     Keeper,
     /// The keeper's second one, used only while the first hangs.
     KeeperSpare,
 }
 
-/// What a listener hears of its channel.
+/// What a listener gets from its channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A message, as it was published.
@@ -133,7 +131,7 @@ pub(crate) enum Signal {
     Gap,
 }
 
-/// Takes what is heard on a channel. Called from the engine's task: must not block.
+/// Takes the signals of a channel. Called from the engine's task: must not block.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// Takes one signal.
     fn hear(&self, signal: Signal);
@@ -186,7 +184,7 @@ pub(crate) enum Failure {
     Closed(String),
 }
 
-/// What is said of an address that is of no kind that this build knows.
+/// The error for an address of a kind that this build does not know.
 pub(crate) fn no_address() -> String {
     let kinds = [
         ("memory:", cfg!(feature = "embedded")),
@@ -226,7 +224,7 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
 }
 
 impl From<BadReply> for Failure {
-    /// Somebody else's script, or a proxy's own answer: what ran, if anything, is unknown.
+    /// The reply of another script, or of a proxy: what ran, if anything, is unknown.
     fn from(BadReply(script, reply): BadReply) -> Self {
         Failure::Unknown(format!(
             "the reply to the {script} script makes no sense: {reply:?}"
@@ -251,7 +249,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A panic elsewhere has left the data as valid as it was: every change under such a lock is made whole or not at all.
+/// Locks a mutex, also after a panic under it: every change under such a lock is made whole or not at all.
 pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

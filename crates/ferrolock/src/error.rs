@@ -17,7 +17,7 @@ pub enum ErrorKind {
     TimedOut,
     /// Waiting was ended by the token given with `cancelled_by`.
     Cancelled,
-    /// We had the lock, and not any more: stop, and do not write.
+    /// We had the lock, and no longer have it: stop, and do not write.
     Lost,
     /// The call would wait for itself, as a non-reentrant lock taken again: mend the program.
     WouldDeadlock,
@@ -37,7 +37,7 @@ pub enum ErrorKind {
 pub enum LostReason {
     /// No renewal was confirmed before the local deadline, which lies before the end of the lease.
     Expired,
-    /// Somebody else has the lock now.
+    /// Another owner has the lock now.
     TakenOver,
     /// The lock was gone before its lease was over: deleted, force-unlocked, flushed, evicted, or lost in a failover.
     Removed,
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_says_which_lock_and_what_happened() {
+    fn the_text_of_an_error_names_the_lock_and_what_happened() {
         let error = Error::lost(LostReason::TakenOver).of(&Arc::from("orders/42"));
 
         assert_eq!(
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_pass_is_transient() {
+    fn only_errors_that_can_pass_are_transient() {
         let refused = |code: &str| {
             Error::from(Failure::Refused {
                 code: code.into(),

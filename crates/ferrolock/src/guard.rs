@@ -21,7 +21,7 @@ use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
 use crate::protocol::renewal;
 
-/// What a hold is, by the clock.
+/// The state of a hold, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldState {
@@ -41,7 +41,7 @@ pub enum HoldState {
 pub enum Unlocked {
     /// The lock is free.
     Released,
-    /// The same owner still holds it, so many times.
+    /// The same owner still holds it, this many times.
     StillHeld(u32),
 }
 
@@ -74,7 +74,7 @@ pub enum Unlocked {
 #[must_use = "the lock is released as soon as the guard is dropped: bind it, as in `let _guard = …`"]
 #[clippy::has_significant_drop]
 pub struct Guard<K: Kind = Plain> {
-    /// Taken out by `unlock`, which then owns the rest of its life.
+    /// Taken out by `unlock`, which then owns it.
     hold: Option<Arc<Hold>>,
     tenure: Arc<Tenure>,
     alive: Arc<Alive>,
@@ -96,7 +96,7 @@ impl<K: Kind> Guard<K> {
         self.tenure.scheme.name()
     }
 
-    /// What the hold is now, by the clock; no I/O.
+    /// The state of the hold now, by the clock; no I/O.
     pub fn state(&self) -> HoldState {
         match self.hold.as_ref().map(|hold| hold.status()) {
             Some(Status::Held) => HoldState::Held,
@@ -205,7 +205,7 @@ impl<K: Kind> Guard<K> {
     /// The safety margin is that of the lease asked for here.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more;
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is no longer ours;
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a lease that is too short or too long.
     pub fn renew(&self, lease: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
         let hold = self.hold.clone();
@@ -215,7 +215,7 @@ impl<K: Kind> Guard<K> {
     /// Asks the server now whether the lock is ours.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is not ours any more.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is no longer ours.
     pub fn check(&self) -> impl Future<Output = Result<()>> + Send + use<K> {
         ask(self.hold.clone(), None)
     }
@@ -231,13 +231,13 @@ impl<K: Kind> Guard<K> {
 }
 
 impl<K: Lockable> Guard<K> {
-    /// Gives the hold back and says what is left.
+    /// Gives the hold back and returns what is left.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the release goes on in the background; only its answer is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it was not ours any more;
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it was no longer ours;
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) when there is no answer and
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the server says no: it is tried again in the background
     /// until the lease is over.
@@ -256,7 +256,7 @@ impl<K: Lockable> Guard<K> {
 
     /// Gives up the hold, but the name stays taken for `delay`: the server ends it then.
     ///
-    /// For "try, else skip" jobs on machines whose clocks differ: whoever comes a little late finds it taken. Until
+    /// For "try, else skip" jobs on machines whose clocks differ: a machine that tries a little late finds it taken. Until
     /// then [`holders`](crate::Lock::holders) still shows who has left. If the same owner has other holds, this one
     /// is given back as by [`unlock`](Guard::unlock).
     ///
@@ -345,7 +345,7 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
     tenure.asks_for(sent, lease);
     let call = tenure.scheme.renew(&tenure.bearer, lease).call();
-    let reply = core.ask_about(Lane::Commands, &*tenure.scheme, call).await;
+    let reply = core.ask(Lane::Commands, Some(&tenure.scheme), call).await;
     let standing = renewal::read_one(reply.map_err(|error| error.of(name))?)
         .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
     if let Some(reason) = standing.lost() {
@@ -354,7 +354,7 @@ async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
     }
     if let Some(terms) = terms {
         hold.renewed(&terms, sent, lease);
-        core.keeper().extended(&hold);
+        core.keeper().extended(&*hold);
     }
     match hold.status() {
         Status::Lost(reason) => Err(Error::lost(reason).of(name)),

@@ -9,9 +9,9 @@ use crate::protocol::scheme::{Rest, Seen};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remaining {
-    /// Nobody has it.
+    /// No owner has it.
     Free,
-    /// So long, unless the holder renews or releases it.
+    /// This long, unless the holder renews or releases it.
     Left(Duration),
     /// The holder gave it no end, as no client of ours and no Redisson does.
     NoExpiry,

@@ -18,17 +18,17 @@
 //! there is free as soon as it has ended.
 //!
 //! A [`Client`] connects and hands out locks. A [`Lock`] is a handle to a name: it takes nothing until asked. A
-//! [`Guard`] is one hold: given back when dropped, or by [`unlock`](Guard::unlock) when one wants to know.
+//! [`Guard`] is one hold: given back when dropped, or by [`unlock`](Guard::unlock) if you want the outcome.
 //!
 //! # Which call?
 //!
 //! | you want | write |
 //! |---|---|
 //! | to wait for it | [`lock`](Lock::lock) |
-//! | to wait at most so long | [`try_lock_for`](Lock::try_lock_for): `None` if it was busy; or [`max_wait`](Lock::max_wait): an error |
+//! | to wait, up to a limit | [`try_lock_for`](Lock::try_lock_for): `None` if it was busy; or [`max_wait`](Lock::max_wait): an error |
 //! | not to wait | [`try_lock`](Lock::try_lock): `None` if it is busy |
 //! | to work under it and stop when it is lost | [`run`](Lock::run), or [`while_held`](Guard::while_held) with a guard in hand |
-//! | to hear of a loss | [`lost`](Guard::lost) in a `select!`, [`cancellation_token`](Guard::cancellation_token) for code that knows no locks |
+//! | to be notified of a loss | [`lost`](Guard::lost) in a `select!`, [`cancellation_token`](Guard::cancellation_token) for code that knows no locks |
 //! | to check between two steps | [`ensure_held`](Guard::ensure_held) (the clock, no I/O), [`check`](Guard::check) (asks the server) |
 //! | a name that stays taken after the work | [`unlock_after`](Guard::unlock_after) |
 //! | to see who holds it | [`holders`](Lock::holders), [`remaining`](Lock::remaining) |
@@ -36,14 +36,14 @@
 //! # How long
 //!
 //! A hold is renewed by a thread of its own while its guard lives, also while the holder computes without an `await`.
-//! Each renewal asks for the client's [`watchdog_lease`](ClientBuilder::watchdog_lease), 30 s: so long the name stays
-//! taken after a crash. [`lease`](Lock::lease) gives a fixed time instead, which is never renewed;
+//! Each renewal asks for the client's [`watchdog_lease`](ClientBuilder::watchdog_lease), 30 s: the name stays taken that
+//! long after a crash. [`lease`](Lock::lease) gives a fixed time instead, which is never renewed;
 //! [`max_hold`](Lock::max_hold) ends the renewing. A lease is at least 200 ms.
 //!
 //! # Who holds
 //!
-//! Every acquisition is made by somebody new unless you say otherwise, so two tasks never share a lock by accident. To
-//! enter again what one holds: [`Owner::scope`] around the work, [`owned_by`](Lock::owned_by) on the handle, or
+//! Every acquisition has a new owner unless you give one, so two tasks never share a lock by accident. To enter again a
+//! lock that you hold: [`Owner::scope`] around the work, [`owned_by`](Lock::owned_by) on the handle, or
 //! [`relock`](Guard::relock) on a guard. Each guard is one hold; the lock is free when the last one is gone.
 //!
 //! # What is promised, and what no lock can
@@ -60,9 +60,9 @@
 //! |---|---|---|
 //! | [`TimedOut`](ErrorKind::TimedOut) | busy for the whole `max_wait` | tries later |
 //! | [`Cancelled`](ErrorKind::Cancelled) | the token of `cancelled_by` fired | goes on |
-//! | [`Lost`](ErrorKind::Lost) | we had it, and not any more | stops, and does not write |
+//! | [`Lost`](ErrorKind::Lost) | we had it, and no longer have it | stops, and does not write |
 //! | [`WouldDeadlock`](ErrorKind::WouldDeadlock) | a non-reentrant lock taken again by its owner | mends the program |
-//! | [`Unreachable`](ErrorKind::Unreachable) | no answer within the limit; what was sent is taken care of | tries later |
+//! | [`Unreachable`](ErrorKind::Unreachable) | no answer within the limit; a call that was sent is taken care of | tries later |
 //! | [`Refused`](ErrorKind::Refused) | the server said no: a right, a type, its memory | calls the operator |
 //! | [`Closed`](ErrorKind::Closed) | shut down, or the client's runtime has ended | ends |
 //! | [`Invalid`](ErrorKind::Invalid) | a bad name, duration or address | mends the call |
@@ -75,11 +75,11 @@
 //! | `if lock.try_lock().await?.is_some() { … }` | released before the body: write `if let Some(_guard) = …` |
 //! | `let _guard = client.lock("x");` | never locked: that is the handle |
 //! | the same task locks twice without an owner | waits for itself |
-//! | one [`Owner`] in two tasks | both are inside at once: an owner is for one piece of work, never for a whole service |
+//! | one [`Owner`] in two tasks | both hold the lock at once: an owner is for one piece of work, never for a whole service |
 //! | `Client::connect("memory:")` twice | two spaces, whose locks know nothing of each other: one client, or `memory:NAME` |
 //! | `lock.lock()` made anew in each turn of a `select!` loop | loses its place each turn: pin one outside of the loop |
 //! | one `static` client for many `#[tokio::test]`s | its runtime ends with the first test: [`Closed`](ErrorKind::Closed) |
-//! | a client made in a current-thread runtime that nobody drives (outside of `block_on`) | all waiting of that client stands still, in other runtimes too: give it one that runs, with [`runtime`](ClientBuilder::runtime) |
+//! | a client made in a current-thread runtime that is not driven (outside of `block_on`) | all waiting of that client stands still, in other runtimes too: give it one that runs, with [`runtime`](ClientBuilder::runtime) |
 //! | `mem::forget(guard)` | renewed until the process ends, or `max_hold` |
 //!
 //! # Testing your code
@@ -101,7 +101,7 @@
 //!
 //! # Ending
 //!
-//! [`Client::shutdown`] turns waiters away, tells holders by their tokens and waits for them. Without it, dropping the
+//! [`Client::shutdown`] fails waiters, notifies holders by their tokens and waits for them. Without it, dropping the
 //! last handle of a client waits up to 250 ms for releases that are on their way.
 //!
 //! # Features
@@ -136,9 +136,9 @@ mod options;
 mod owner;
 mod primitives;
 mod protocol;
-#[cfg(all(test, feature = "embedded"))]
-mod simulation;
 mod sync;
+#[cfg(test)]
+mod testing;
 
 pub use tokio_util::sync::CancellationToken;
 

@@ -10,7 +10,7 @@ const BYTES_MAX: usize = 512;
 
 /// A name that may be given to a lock, checked.
 ///
-/// Handles take any text and say at their first call if it is no name; this type is for checking one early, for
+/// Handles take any text, and their first call fails if it is no name; this type is for checking one early, for
 /// example where it is configured.
 ///
 /// Allowed is any text of 1 to 512 bytes without control characters, with at most one `{tag}` in it. The tag is what
@@ -64,7 +64,7 @@ impl fmt::Display for LockName {
 
 /// Checks a text that stands in front of names.
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
-    // What fits in front of the shortest name fits in front of some.
+    // A prefix that fits in front of the shortest name is good for some names.
     let why = match refusal(&format!("{prefix}x")) {
         None => return Ok(()),
         Some(_) if prefix.len() >= BYTES_MAX => "leaves no room for a name in 512 bytes",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_slots_or_helper_keys_is_refused_with_the_reason() {
+    fn names_that_break_slots_or_helper_keys_are_refused_with_the_reason() {
         let cases = [
             ("", "empty"),
             ("a\nb", "control"),

@@ -15,7 +15,7 @@ const LEASE_MIN: Duration = Duration::from_millis(200);
 const TIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 const MARGIN_MIN: Duration = Duration::from_millis(50);
 
-/// What a client is built with.
+/// The settings of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) watchdog_lease: Duration,
@@ -133,7 +133,7 @@ impl Settings {
     }
 }
 
-/// What a handle was given.
+/// The settings of a handle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockOptions {
     pub(crate) lease: Lease,

@@ -1,4 +1,4 @@
-//! Who acquires.
+//! The owner of an acquisition.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,12 @@ tokio::task_local! {
     static CURRENT: Owner;
 }
 
-/// Somebody in this process who acquires locks, and may enter again what they hold.
+/// An owner in this process that acquires locks, and may enter again a lock that it holds.
 ///
-/// Without one, every acquisition is made by somebody new, so two tasks never share a lock by accident. An owner is a
-/// value: clone it, send it, store it; clones are the same somebody. It is not tied to a client.
+/// Without one, every acquisition has a new owner, so two tasks never share a lock by accident. An owner is a value:
+/// clone it, send it, store it; clones are the same owner. It is not tied to a client.
 ///
-/// Two tasks with one owner are both inside at once: make one per piece of work, never one for a whole service.
+/// Two tasks with one owner hold a lock both at once: make one per piece of work, never one for a whole service.
 ///
 /// # Examples
 /// ```
@@ -40,7 +40,7 @@ tokio::task_local! {
 pub struct Owner(u64);
 
 impl Owner {
-    /// Somebody new, unique in this process.
+    /// A new owner, unique in this process.
     #[expect(
         clippy::new_without_default,
         reason = "a default owner would not be anybody in particular"
@@ -68,7 +68,7 @@ impl Owner {
     /// Owner::new()
     ///     .scope(async {
     ///         let _outer = client.lock("x").lock().await?;
-    ///         let _inner = client.lock("x").lock().await?; // the same somebody
+    ///         let _inner = client.lock("x").lock().await?; // the same owner
     ///         Ok(())
     ///     })
     ///     .await

@@ -1,15 +1,15 @@
 //! What may be asked of a server, without I/O: key names, scripts, their arguments and their replies.
 
+pub(crate) mod call;
 pub(crate) mod key_type;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod renewal;
 pub(crate) mod scheme;
-pub(crate) mod script;
 #[cfg(test)]
 pub(crate) mod several;
 
-use script::Script;
+use call::Script;
 
 /// Every script of every kind: a connection makes them known to its server.
 pub(crate) fn scripts() -> Vec<&'static Script> {

@@ -1,4 +1,4 @@
-//! The public surface, compiled as a stranger would: what types and futures can do, whatever they do inside.
+//! The public API, compiled from outside: which traits its types and futures have.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -29,12 +29,12 @@ fn value<T: Clone + PartialEq + Eq>() {}
 fn hashed<T: Hash + Eq>() {}
 fn shown<T: Display>() {}
 
-/// A future that can be spawned, without the handle it came from.
+/// Accepts a future that can be spawned, without the handle it came from.
 fn spawned<F: Future + Send + 'static>(future: F) -> F {
     future
 }
 
-/// A future that can be awaited inside a spawned task, with what it borrows.
+/// Accepts a future that can be awaited inside a spawned task, with what it borrows.
 fn sent<F: Future + Send>(future: F) -> F {
     future
 }
@@ -92,7 +92,7 @@ fn values_can_be_compared_cloned_and_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_future_can_be_spawned_but_those_that_borrow() -> Result<()> {
+async fn every_future_that_does_not_borrow_can_be_spawned() -> Result<()> {
     let client = spawned(Client::connect("memory:")).await?;
     spawned(Client::builder().url("memory:").connect()).await?;
     spawned(client.ping()).await?;
@@ -166,7 +166,7 @@ async fn a_body_may_fail_with_an_error_of_its_own() {
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a user hides this library behind.
+/// A trait behind which a user hides this library.
 trait Locks: Send + Sync {
     fn take<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Box<dyn Held>>>;
 }
@@ -233,7 +233,7 @@ async fn a_name_can_be_given_in_every_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn debug_output_says_what_a_thing_is() {
+async fn debug_output_shows_type_and_contents() {
     let client = Client::memory();
     let lock = client.lock("orders").label("import");
     let guard = lock.lock().await.unwrap();

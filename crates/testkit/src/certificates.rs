@@ -1,4 +1,4 @@
-//! Certificates for servers with TLS, made on the spot.
+//! Certificates for servers with TLS, made when they are needed.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,

@@ -1,13 +1,13 @@
-//! A port on which nothing listens, and nothing else can.
+//! A port on which no program listens or can listen.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// Connections to it are refused for as long as this lives.
+/// Connections to it are refused as long as this value lives.
 ///
-/// It is bound and not listened on. A port that is merely free may be another test's a moment later, and a client may
-/// even connect to itself through it.
+/// It is bound and not listened on. Another test may take a port that is merely free a moment later, and a client may even
+/// connect to itself through such a port.
 #[derive(Debug)]
 pub struct ClosedPort {
     socket: TcpSocket,

@@ -1,4 +1,4 @@
-//! A small blocking client of our own: what the tests see must not come through the client under test.
+//! A small blocking client of our own: the tests must not inspect a server through the client under test.
 
 use crate::resp::{Reply, read_line, read_reply, write_command};
 use crate::wait::LIMIT;
@@ -62,7 +62,7 @@ impl Connection {
         read_line(&mut self.stream)
     }
 
-    /// Something to end a blocked read with.
+    /// A handle that can end a blocked read.
     pub(crate) fn closer(&self) -> io::Result<Closer> {
         self.stream.get_ref().try_clone().map(Closer)
     }
@@ -74,7 +74,7 @@ pub(crate) struct Closer(Stream);
 
 impl Closer {
     pub(crate) fn close(&self) {
-        // A connection that the other side has closed already cannot be shut down, and need not.
+        // A connection that the other side has closed already cannot be shut down, and need not be.
         let _ = match &self.0 {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Both),

@@ -1,11 +1,11 @@
-//! A counter that loses counts unless something keeps its users apart.
+//! A counter that loses counts if two users count at once.
 
 use crate::connection::{Address, Connection};
 use crate::server::Server;
 use std::fs;
 use std::path::PathBuf;
 
-/// Read, wait a moment, write back one more: without exclusion two bumps at a time count as one.
+/// It reads, waits a moment, and writes back one more: without exclusion two bumps at a time count as one.
 ///
 /// Clones, and counters of the same place in other processes, count together.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Counter {
         let digits = count.to_string();
         match &self.place {
             Place::File(path) => {
-                // Put in place whole: a lost count is wanted, half a number is not.
+                // Replaced as a whole: a count may get lost, but no reader may see half a number.
                 let folder = path.parent().expect("a file lies in a folder");
                 let file = tempfile::NamedTempFile::new_in(folder).unwrap();
                 fs::write(file.path(), digits).unwrap();

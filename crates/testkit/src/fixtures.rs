@@ -1,6 +1,6 @@
 //! What the real Redisson did, step by step: the file `fixtures/redisson.json`, explained in the README beside it.
 //!
-//! Whatever the file has and this module does not know is an error. A test plays the scenarios of a primitive with
+//! Anything in the file that this module does not know is an error. A test plays the scenarios of a primitive with
 //! [`scenarios_of`], and compares what it finds with [`Outcome`], [`KeyState`] and [`Message`].
 
 mod call;
@@ -83,7 +83,7 @@ pub enum Primitive {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name, which no other has.
+    /// Its unique name.
     pub name: String,
     /// What is played.
     pub primitive: Primitive,

@@ -42,13 +42,13 @@ impl Frames {
         }
     }
 
-    /// What is there, whole or not.
+    /// The bytes that are left, a whole frame or not.
     pub(crate) fn take_rest(&mut self) -> Option<Vec<u8>> {
         (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
     }
 }
 
-/// Whether a frame comes unasked.
+/// Whether a frame is a push: one that the server sends without a request.
 pub(crate) fn is_push(frame: &[u8]) -> bool {
     frame.first() == Some(&b'>')
 }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_from_confirmations_and_replies() {
+    fn messages_are_distinguished_from_confirmations_and_replies() {
         assert!(is_message_push(MESSAGE));
         assert!(!is_message_push(CONFIRMATION));
         assert!(is_push(CONFIRMATION));

@@ -16,7 +16,8 @@
 //! A call that Java answers with an exception is an [`Exception`]. A JVM that is gone, or that does not answer
 //! within [`LIMIT`](crate::LIMIT), ends the test, with what it printed on its error output.
 //!
-//! What has no method here is one [`call`](JavaObject::call) away: `lock.call::<bool>("forceUnlock", json!([]))`.
+//! A Java method that has no Rust method here is used by [`call`](JavaObject::call):
+//! `lock.call::<bool>("forceUnlock", json!([]))`.
 //! Times in calls are numbers with a unit: `json!([500, MS])`.
 
 mod answer;
@@ -45,7 +46,7 @@ use std::time::Duration;
 /// How the JVM is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jvm {
-    /// Small, and soon there: for tests.
+    /// Small, and quick to start: for tests.
     Quick,
     /// With every optimisation, once it is warm: for benchmarks.
     Full,
@@ -75,7 +76,7 @@ impl JavaPeer {
 
     /// The JVM with this Redisson that all tests of this process share, started at the first call.
     ///
-    /// `None` where there is no Java; that is said, or panics, as [`Redisson::is_here`] does.
+    /// `None` where there is no Java; reports that, or panics, as [`Redisson::is_here`] does.
     #[track_caller]
     pub fn shared(redisson: Redisson) -> Option<&'static Self> {
         static NEWEST: OnceLock<JavaPeer> = OnceLock::new();
@@ -88,7 +89,7 @@ impl JavaPeer {
         Some(peer.get_or_init(|| Self::launch(redisson, jar, Jvm::Quick)))
     }
 
-    /// A JVM of the test's own, to be stopped, killed or measured; `None` as for [`JavaPeer::shared`].
+    /// A JVM for this test only, to be stopped, killed or measured; `None` as for [`JavaPeer::shared`].
     #[track_caller]
     pub fn start(redisson: Redisson, jvm: Jvm) -> Option<Self> {
         let jar = redisson.jar_here()?;
@@ -138,12 +139,12 @@ impl JavaPeer {
         self.dialogue.wait_for_end()
     }
 
-    /// Freezes the JVM, and returns when it stands still.
+    /// Stops the JVM as `SIGSTOP` does, and returns when it is stopped.
     pub fn stop_signal(&self) {
         self.dialogue.stop();
     }
 
-    /// Lets a frozen JVM go on.
+    /// Lets a stopped JVM continue.
     pub fn cont_signal(&self) {
         self.dialogue.cont();
     }

@@ -14,7 +14,7 @@ pub struct Entry {
     pub kind: String,
     /// What it holds.
     pub value: Value,
-    /// How long it still lives; `None` without an end.
+    /// Its time to live; `None`: it does not expire.
     pub ttl: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ fn entry(reply: Reply) -> Entry {
     Entry {
         key: key.text(),
         value: value(&kind, parts.texts()),
-        // Negative for a key without an end.
+        // Negative for a key that does not expire.
         ttl: u64::try_from(ttl.int()).ok().map(Duration::from_millis),
         kind,
     }

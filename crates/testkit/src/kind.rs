@@ -1,4 +1,4 @@
-//! Which servers there are, and where their programs lie.
+//! Which kinds of servers there are, and where their programs are.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A make of server.
+/// A kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Redis.
@@ -17,8 +17,8 @@ pub enum Kind {
 
 /// The servers that tests can run on here.
 ///
-/// Each test that does without one is named on the standard error output, past the capture of test output. It
-/// panics where nothing may be left out: with `CI=true` or `FERROLOCK_REQUIRE_SERVERS=1`.
+/// If one is missing, the test is named on the standard error output, bypassing the capture of test output. Panics where
+/// no test may be left out: with `CI=true` or `FERROLOCK_REQUIRE_SERVERS=1`.
 #[track_caller]
 pub fn servers() -> Vec<Kind> {
     Kind::ALL
@@ -27,16 +27,16 @@ pub fn servers() -> Vec<Kind> {
         .collect()
 }
 
-/// Names the running test as not run `how` (on what, or without what), and once what to do about it.
+/// Reports that the running test was not run `how` (on what, or without what), and once what to do about it.
 ///
-/// On the standard error output, past the capture of test output. Panics where nothing may be left out: with `CI=true`
+/// On the standard error output, bypassing the capture of test output. Panics where no test may be left out: with `CI=true`
 /// or `FERROLOCK_REQUIRE_SERVERS=1`.
 #[track_caller]
 pub fn left_out(how: &str, remedy: &str) {
     left_out_unless("FERROLOCK_REQUIRE_SERVERS", how, remedy);
 }
 
-/// The same, but it is `demand` that forbids it.
+/// The same, but panics if the variable `demand` is set instead of `FERROLOCK_REQUIRE_SERVERS`.
 #[track_caller]
 pub(crate) fn left_out_unless(demand: &str, how: &str, remedy: &str) {
     static NAMED: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Whether tests can run on it here; if not, that is said, or panics, as [`servers`] does.
+    /// Whether tests can run on it here; if not, reports that, or panics, as [`servers`] does.
     #[track_caller]
     pub fn is_here(self) -> bool {
         let here = self.available().is_some();
@@ -82,7 +82,7 @@ impl Kind {
     /// `FERROLOCK_NO_SERVERS=1` none is looked for.
     #[track_caller]
     pub fn available(self) -> Option<PathBuf> {
-        if env::var("FERROLOCK_NO_SERVERS").is_ok_and(|told| told == "1") {
+        if env::var("FERROLOCK_NO_SERVERS").is_ok_and(|value| value == "1") {
             return None;
         }
         let variable = self.variable();
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_required_is_required_in_ci_and_on_demand_only() {
+    fn nothing_may_be_left_out_in_ci_or_on_demand() {
         let given = |wanted: &'static str, value: &'static str| {
             move |name: &str| (name == wanted).then(|| value.to_owned())
         };

@@ -1,4 +1,4 @@
-//! Processes that do not outlive the test process, however that ends.
+//! Processes that do not outlive the test process, in whatever way it ends.
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
@@ -11,10 +11,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Becomes the program, after leaving a watcher behind in the same process group.
 ///
-/// The watcher's input is a pipe whose other end only we hold: when we are gone, even by `kill -9`, its
-/// `cat` ends; the watcher removes the program's folder and kills the group, itself included. Because it
-/// kills its own group, no reused process id can be hit. It ignores hang-ups: the system sends one to a
-/// group with a stopped process when we end.
+/// The watcher's input is a pipe whose other end only the test process has: when that process ends, even by `kill -9`, the
+/// watcher's `cat` ends; the watcher removes the program's folder and kills the group, itself included. Because it kills its
+/// own group, it cannot hit a reused process id. It ignores hang-ups: the system sends one to a group with a stopped process
+/// when the test process ends.
 const WATCHED: &str = r#"folder=$1; shift
 exec 3<&0
 (trap '' HUP INT TERM; cat <&3 >/dev/null; rm -rf -- "$folder"; kill -9 0) &
@@ -54,12 +54,12 @@ impl Leash {
         self.child.try_wait().expect("the process is our child")
     }
 
-    /// Stops the program as `SIGSTOP` does, and returns when it stands.
+    /// Stops the program as `SIGSTOP` does, and returns when it is stopped.
     pub(crate) fn stop(&self) {
         stop(&self.child);
     }
 
-    /// Lets the program go on.
+    /// Lets the program continue.
     pub(crate) fn cont(&self) {
         cont(&self.child);
     }
@@ -73,10 +73,10 @@ impl Drop for Leash {
     }
 }
 
-/// Kills its group, itself included, at the end of its input, a pipe whose other end only we hold.
+/// Kills its group, itself included, at the end of its input, a pipe whose other end only the test process has.
 const WATCHER: &str = "trap '' HUP INT TERM; cat; kill -9 0";
 
-/// A group of processes that ends with us, and with this; its watcher is its first member.
+/// A group of processes that is killed when this is dropped or the test process ends; its watcher is its first member.
 #[derive(Debug)]
 pub(crate) struct Group {
     watcher: Child,
@@ -109,14 +109,14 @@ impl Drop for Group {
     }
 }
 
-/// Stops a child process, and returns when it stands or has ended.
+/// Stops a child process, and returns when it is stopped or has ended.
 pub(crate) fn stop(child: &Child) {
     kill_process(pid(child), Signal::STOP).expect("the process has not been waited for");
     let change = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(pid(child)), change).expect("the process is our child");
 }
 
-/// Lets a child process go on.
+/// Lets a child process continue.
 pub(crate) fn cont(child: &Child) {
     kill_process(pid(child), Signal::CONT).expect("the process has not been waited for");
 }

@@ -4,8 +4,8 @@
 //! * [`Proxy`] stands between a client and a server and breaks the network on demand.
 //! * [`StubServer`] plays a server that is not what it should be.
 //! * [`process::Child`] is the test binary started again, to be stopped and killed.
-//! * [`JavaPeer`] is the real Redisson in a JVM, told line by line what to do.
-//! * [`polling`] drops futures half-way; [`wait`] waits for what must come true.
+//! * [`JavaPeer`] is the real Redisson in a JVM, which executes one command per line.
+//! * [`polling`] drops futures half-way; [`wait`] waits until a condition is true.
 //! * [`Counter`] shows broken exclusion; [`fixtures`] holds what the real Redisson did.
 #![allow(
     clippy::unwrap_used,
@@ -52,7 +52,7 @@ pub use stalls::Stalls;
 pub use stub::{Answer, Seen, StubServer};
 pub use wait::{LIMIT, eventually, eventually_async, within};
 
-/// A directory for a store of the test's own, as private as a store has to be.
+/// A directory for a store that only this test uses, as private as a store has to be.
 pub fn store_folder() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let private = std::fs::Permissions::from_mode(0o700);

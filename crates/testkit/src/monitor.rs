@@ -1,4 +1,4 @@
-//! Every command a server gets, as it gets it.
+//! Every command that a server receives, in the order in which it receives them.
 
 use crate::connection::{Closer, Connection};
 use std::sync::{Arc, Condvar, Mutex};
@@ -41,7 +41,7 @@ impl Monitor {
         }
     }
 
-    /// What was seen so far.
+    /// All lines so far.
     pub fn lines(&self) -> Vec<String> {
         self.seen.lines.lock().unwrap().clone()
     }

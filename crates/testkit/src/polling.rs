@@ -24,7 +24,7 @@ impl<T> DropOutcome<T> {
     }
 }
 
-/// Polls `future` at most `polls` times, each time when it asked for it, then drops it.
+/// Polls `future` at most `polls` times, each time after it was woken, then drops it.
 ///
 /// The first poll comes at once, every other one after a wake-up, as from an executor: polls that
 /// the surrounding task gets for other reasons do not reach the future and do not count. With `polls`
@@ -38,7 +38,7 @@ pub async fn drop_after_polls<F: Future>(polls: usize, future: F) -> DropOutcome
         sleeper: Mutex::new(Waker::noop().clone()),
     });
     let waker = Waker::from(Arc::clone(&alarm));
-    // Dropped with this frame, that is when the last poll was in vain and before the caller goes on.
+    // Dropped with this frame: after the last poll was pending, and before the caller goes on.
     let mut future = pin!(future);
     let mut polls_left = polls;
     std::future::poll_fn(|outer| {
@@ -56,7 +56,7 @@ pub async fn drop_after_polls<F: Future>(polls: usize, future: F) -> DropOutcome
     .await
 }
 
-/// Polls `future` once; nobody is told when it could go on.
+/// Polls `future` once; no task is woken when it could go on.
 pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,8 +1,8 @@
 //! The test binary started again, as a second process that can be stopped and killed.
 //!
-//! What such a helper does is its role, a function. Roles are no tests: [`roles!`](crate::roles) lists those of a test
-//! binary, once and in any of its files, and the one that is asked for is played before the test harness begins. A
-//! role's name is its path as it stands in the list:
+//! What such a helper does is its role, a function. Roles are not tests: [`roles!`](crate::roles) lists those of a test
+//! binary, once and in any of its files, and a helper runs its role before the test harness begins. A role's name is its
+//! path as it stands in the list:
 //!
 //! ```text
 //! testkit::roles![holder];
@@ -20,7 +20,7 @@
 //! }
 //! ```
 //!
-//! A test that changes what its whole process has (signals, environment, working directory, limits) runs [`alone`].
+//! A test that changes the state of its whole process (signals, environment, working directory, limits) runs [`alone`].
 
 mod alone;
 
@@ -40,13 +40,13 @@ use std::time::Duration;
 const ROLE: &str = "FERROLOCK_TEST_ROLE";
 const ARGS: &str = "FERROLOCK_TEST_ARGS";
 
-/// How a helper ends that was asked for a role it does not have.
+/// The exit code of a helper whose binary does not have the role.
 const NO_SUCH_ROLE: i32 = 2;
 
-/// How a helper ends whose role panicked, as a test binary does.
+/// The exit code of a helper whose role panicked, as that of a test binary.
 const PANICKED: i32 = 101;
 
-/// Begins a line of the dialogue, among what else is printed.
+/// Begins a line of the dialogue, and so marks it among other output.
 const MARK: &str = "#> ";
 
 /// A helper as its parent sees it; killed when dropped.
@@ -57,14 +57,14 @@ pub struct Child {
     lines: Receiver<String>,
     /// What else the helper printed, to be shown when something fails.
     chatter: Arc<Mutex<Vec<String>>>,
-    /// Ends it with us, also when it is frozen.
+    /// Ends the helper together with this process, also if it is stopped.
     _group: Group,
 }
 
 impl Child {
     /// Starts this test binary again to play the role of that name.
     ///
-    /// A role that the binary does not have is told on the standard error output, and ends the helper.
+    /// If the binary does not have the role, the helper reports it on the standard error output and ends.
     #[track_caller]
     pub fn again(role: &str, args: &[&str]) -> Self {
         Self::again_under(&[], role, args)
@@ -80,7 +80,7 @@ impl Child {
         let mut helper = Command::new(command[0]);
         helper
             .args(&command[1..])
-            // For a reader of the process list; and the harness of a binary without roles stumbles over it.
+            // Shows the role in the process list; and the harness of a binary without roles fails because of it.
             .args(["--role", role])
             .env(ROLE, role)
             .env(ARGS, serde_json::to_string(args).expect("strings"))
@@ -100,7 +100,7 @@ impl Child {
         }
     }
 
-    /// Says a line to the helper; panics when it is gone.
+    /// Sends a line to the helper; panics when it is gone.
     #[track_caller]
     pub fn say(&mut self, line: &str) {
         let input = self.process.stdin.as_mut().expect("a pipe");
@@ -109,7 +109,7 @@ impl Child {
         }
     }
 
-    /// The next line the helper says; panics after `limit`, or when the helper ends without one.
+    /// The next line that the helper sends; panics after `limit`, or when the helper ends without one.
     #[track_caller]
     pub fn hear(&mut self, limit: Duration) -> String {
         self.lines.recv_timeout(limit).unwrap_or_else(|error| {
@@ -126,12 +126,12 @@ impl Child {
         self.process.id()
     }
 
-    /// Freezes the helper, and returns when it stands still.
+    /// Stops the helper as `SIGSTOP` does, and returns when it is stopped.
     pub fn stop_signal(&self) {
         leash::stop(&self.process);
     }
 
-    /// Lets a frozen helper go on.
+    /// Lets a stopped helper continue.
     pub fn cont_signal(&self) {
         leash::cont(&self.process);
     }
@@ -162,7 +162,7 @@ impl Drop for Child {
     }
 }
 
-/// Sorts what the helper prints into dialogue and chatter, until it ends.
+/// Sorts the output of the helper into dialogue and other output, until it ends.
 fn listen(output: ChildStdout, chatter: Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (heard, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -180,7 +180,7 @@ fn listen(output: ChildStdout, chatter: Arc<Mutex<Vec<String>>>) -> Receiver<Str
 /// What a helper does.
 pub type Play = fn(&Role);
 
-/// Plays the role this process was started for, and ends the process; returns if it was started for none.
+/// Runs the role for which this process was started, and ends the process; returns if it was started for none.
 ///
 /// [`roles!`](crate::roles) calls it in a test binary; a program calls it first in its `main`. From then on the process
 /// ends with its parent, whatever it is doing.
@@ -214,13 +214,13 @@ fn role() -> Option<Role> {
     })
 }
 
-/// As Rust does before `main`: to write to a peer that is gone is an error, and not our end.
+/// As Rust does before `main`: writing to a closed pipe is an error, and does not end this process.
 #[expect(
     unsafe_code,
     reason = "the standard library does it only on the way to `main`, and no crate here has a safe form of it"
 )]
 fn ignore_broken_pipes() {
-    // SAFETY: no handler is installed, and there are no other threads yet to disagree.
+    // SAFETY: no handler is installed, and there are no other threads yet that could change it.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
@@ -235,8 +235,8 @@ macro_rules! roles {
                 $crate::process::play(&[$($(#[$attribute])* (stringify!($role), $role)),+]);
             }
 
-            // What stands in this section the C library calls on the way to `main`: threads, files, sockets and the
-            // environment are there by then. A panic in it ends the process.
+            // The C library calls the functions in this section before `main`: threads, files, sockets and the environment
+            // work by then. A panic in such a function ends the process.
             #[allow(unsafe_code, reason = "the only way to come before the harness, whose `main` is not ours")]
             #[used]
             #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
@@ -259,21 +259,21 @@ impl Role {
         &self.name
     }
 
-    /// What the parent gave along.
+    /// The arguments from the parent.
     pub fn args(&self) -> &[String] {
         &self.args
     }
 
-    /// Says a line to the parent.
+    /// Sends a line to the parent.
     pub fn say(&self, line: &str) {
         let mut output = stdout().lock();
-        // Something may have left a line unfinished; and no capture of a harness reaches this handle.
+        // Other output may have left a line unfinished; and the harness does not capture this handle.
         write!(output, "\n{MARK}{line}\n")
             .and_then(|()| output.flush())
             .expect("the parent listens");
     }
 
-    /// The next line the parent says, waited for without limit.
+    /// The next line that the parent sends; waits for it without a limit.
     pub fn hear(&self) -> String {
         parents_lines()
             .lock()
@@ -292,7 +292,7 @@ fn parents_lines() -> &'static Mutex<Receiver<String>> {
     })
 }
 
-/// Hears the parent to its end, and ends with it.
+/// Reads what the parent sends, and ends this process when the parent ends.
 fn follow_parent(heard: &Sender<String>) {
     for line in stdin().lines().map_while(Result::ok) {
         let _ = heard.send(line);
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
     use crate::LIMIT;
 
-    /// This binary, of the unit tests, lists none.
+    /// This binary, that of the unit tests, lists no roles.
     #[test]
     fn a_binary_without_roles_fails_when_it_is_asked_for_one() {
         let mut helper = Child::again("holder", &[]);

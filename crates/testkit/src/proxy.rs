@@ -1,8 +1,8 @@
 //! A TCP proxy that breaks the network on demand.
 //!
-//! It runs on a thread and a runtime of its own, so it works on while the test's runtime is blocked or its
+//! It runs on a thread and a runtime of its own, so it goes on while the test's runtime is blocked or its
 //! time is paused. Bytes are cut into frames of the servers' protocol on their way; a TLS stream passes
-//! uncut, and what needs frames (dropped replies and pushes) does nothing to it.
+//! uncut, and faults that need frames (dropped replies and pushes) have no effect on it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -100,7 +100,7 @@ impl Proxy {
 
     /// Closes the connections whose clients have sent something that fits, and returns how many.
     ///
-    /// `fits` gets everything a client has sent so far: `SUBSCRIBE` in it tells a subscriber's connection.
+    /// `fits` gets everything a client has sent so far: `SUBSCRIBE` in it marks a subscriber's connection.
     pub fn cut_matching(&self, fits: impl Fn(&[u8]) -> bool) -> usize {
         let state = self.shared.state();
         let chosen = |link: &&Link| link.is_open() && fits(&link.sent());
@@ -139,12 +139,12 @@ impl Proxy {
         self.everywhere(|faults| faults.drop_pushes = on);
     }
 
-    /// Takes so much longer in each direction.
+    /// Delays every piece by this time, in each direction.
     pub fn delay(&self, each_way: Duration) {
         self.everywhere(|faults| faults.delay = each_way);
     }
 
-    /// Swallows each of the next `n` replies and closes its connection: the server did what it was asked,
+    /// Swallows each of the next `n` replies and closes its connection: the server has executed the command,
     /// and the client does not know.
     pub fn drop_replies(&self, n: usize) {
         self.shared.fates.doom_next(n);
@@ -230,7 +230,7 @@ impl State {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // A client that is gone before it was accepted concerns nobody.
+        // A client that is gone before it was accepted needs nothing.
         let Ok((client, _)) = listener.accept().await else {
             continue;
         };
@@ -247,7 +247,7 @@ async fn connect(client: TcpStream, shared: Arc<Shared>) {
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let mut state = shared.state();
-    // Refused meanwhile: nobody may get through after `refuse` has returned.
+    // Refused meanwhile: no client may get through after `refuse` has returned.
     if state.refusing {
         return;
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_foreign_is_an_error() {
+    fn a_reply_that_is_cut_off_or_malformed_is_an_error() {
         for bytes in [
             &b""[..],
             b"+OK",

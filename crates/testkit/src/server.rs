@@ -22,8 +22,8 @@ use builder::Settings;
 
 /// A running server, ended and removed when dropped or when the test process ends in any way.
 ///
-/// The tests' own look at it goes through a socket in its directory, so it works with every transport,
-/// password and right. It is made of ordinary commands: they appear in `MONITOR` and in the statistics.
+/// Tests inspect it through a socket in its directory, so that works with every transport, password and right. They use
+/// ordinary commands, which appear in `MONITOR` and in the statistics.
 pub struct Server {
     // Before the folder: fields are dropped in this order.
     process: Mutex<Option<Leash>>,
@@ -45,12 +45,12 @@ impl Server {
         Builder::new(kind)
     }
 
-    /// The make of the server.
+    /// The kind of the server.
     pub fn kind(&self) -> Kind {
         self.settings.kind
     }
 
-    /// What a client is to connect to: `redis://`, `rediss://` or `unix://`, with the password, if any.
+    /// The URL for clients: `redis://`, `rediss://` or `unix://`, with the password, if any.
     pub fn url(&self) -> String {
         match self.port {
             Some(port) => self.url_at(port),
@@ -99,13 +99,13 @@ impl Server {
         self.with_process(Leash::pid)
     }
 
-    /// Freezes the server: connections stay, nothing is answered. Returns when it stands still.
+    /// Stops the server as `SIGSTOP` does: connections stay, nothing is answered. Returns when it is stopped.
     #[track_caller]
     pub fn stop_signal(&self) {
         self.with_process(Leash::stop);
     }
 
-    /// Lets a frozen server go on.
+    /// Lets a stopped server continue.
     #[track_caller]
     pub fn cont_signal(&self) {
         self.with_process(Leash::cont);
@@ -123,7 +123,7 @@ impl Server {
         *self.process() = Some(launch::again(&self.settings, self.folder.path()));
     }
 
-    /// Whether the server's process is there, frozen or not.
+    /// Whether the server's process exists, stopped or not.
     pub fn is_running(&self) -> bool {
         self.process()
             .as_mut()
@@ -183,7 +183,7 @@ impl Server {
         keyspace::dump(&mut self.connect())
     }
 
-    /// Collects every command the server gets from now on.
+    /// Collects every command that the server receives from now on.
     #[track_caller]
     pub fn monitor(&self) -> Monitor {
         Monitor::start(self.connect())

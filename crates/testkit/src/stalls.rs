@@ -1,16 +1,16 @@
-//! How long the machine itself stands still.
+//! How long the machine itself stalls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the machine is asked whether it goes on.
+/// How long the watching thread sleeps each time.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Watches how long a thread that only sleeps is kept from going on.
+/// Measures how much too long a thread sleeps that only sleeps.
 ///
-/// A machine that is shared may let nobody run for a while. What came late by no more than that is nobody's fault.
+/// A shared machine may let no thread run for a while. If something is late by no more than that, the machine is the cause.
 #[derive(Debug)]
 pub struct Stalls {
     is_over: Arc<AtomicBool>,
@@ -21,10 +21,10 @@ impl Stalls {
     /// Watches from now on.
     pub fn watch() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_over);
+        let is_ended = Arc::clone(&is_over);
         let watcher = thread::spawn(move || {
             let mut stalls = Vec::new();
-            while !told.load(Ordering::Relaxed) {
+            while !is_ended.load(Ordering::Relaxed) {
                 let begun = Instant::now();
                 thread::sleep(TICK);
                 stalls.push(begun.elapsed().saturating_sub(TICK));
@@ -35,7 +35,7 @@ impl Stalls {
         Self { is_over, watcher }
     }
 
-    /// Ends the watch; what was seen, the longest last.
+    /// Ends the watch; returns the stalls, the longest last.
     pub fn seen(self) -> Vec<Duration> {
         self.is_over.store(true, Ordering::Relaxed);
         self.watcher.join().expect("it only sleeps")

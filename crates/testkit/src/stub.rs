@@ -1,4 +1,4 @@
-//! A server that answers as told, and fails as told, for what real servers here do not do.
+//! A server that answers and fails as a test says, for what the real servers here do not do.
 
 mod answer;
 
@@ -18,13 +18,13 @@ pub use self::answer::Answer;
 #[derive(Debug)]
 pub struct StubServer {
     address: SocketAddr,
-    /// Bound, never listening: the port goes to no other program while the server is stopped.
+    /// Bound, never listening: no other program gets the port while the server is stopped.
     _port: TcpSocket,
     shared: Arc<Shared>,
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a stub was asked, in order. A command is in it once its answer is decided, and before that is sent.
+/// The commands that a stub received, in order. A command is in it once its answer is decided, and before that is sent.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Every command, word by word.
@@ -52,13 +52,13 @@ struct State {
 struct Client {
     number: usize,
     stream: TcpStream,
-    /// What a frozen server has not sent yet.
+    /// What the server has not sent yet, because it is frozen.
     held: Vec<u8>,
     channels: HashSet<String>,
 }
 
 impl StubServer {
-    /// A Redis of this version that is willing to talk, and knows no commands but those of the first contact.
+    /// A Redis of this version that accepts connections, and knows only the commands with which a client begins.
     pub fn of_version(version: &str) -> Self {
         let version = version.to_owned();
         Self::start(move |command| first_contact(&version, command))
@@ -69,7 +69,7 @@ impl StubServer {
         Self::of_version("6.2.14")
     }
 
-    /// A server that answers every command with what `script` says.
+    /// A server that answers every command with what `script` returns.
     #[track_caller]
     pub fn start(script: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> Self {
         let port = TcpSocket::new_v4().expect("a socket");
@@ -89,7 +89,7 @@ impl StubServer {
         stub
     }
 
-    /// What a client is to connect to.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
@@ -104,7 +104,7 @@ impl StubServer {
         self.address
     }
 
-    /// What it was asked so far.
+    /// What it received so far.
     pub fn seen(&self) -> Seen {
         self.shared.seen.borrow().clone()
     }
@@ -119,7 +119,7 @@ impl StubServer {
         self.shared.seen.borrow().count(name)
     }
 
-    /// Resolves when what was seen is as wanted.
+    /// Waits until `wanted` is true of what it has received.
     pub async fn until(&self, wanted: impl FnMut(&Seen) -> bool) {
         let mut seen = self.shared.seen.subscribe();
         let _ = seen.wait_for(wanted).await.expect("the sender is ours");
@@ -132,7 +132,7 @@ impl StubServer {
         }
     }
 
-    /// Dies: takes no new connections and closes those that are there.
+    /// Stops: accepts no new connections and closes the open ones.
     pub fn stop(&self) {
         self.shared.state().is_stopped = true;
         // Wakes the listener, which then sees that it has ended.
@@ -143,7 +143,7 @@ impl StubServer {
         self.kick();
     }
 
-    /// Takes connections again, at the same address.
+    /// Accepts connections again, at the same address.
     #[track_caller]
     pub fn restart(&self) {
         self.shared.state().is_stopped = false;
@@ -174,13 +174,13 @@ impl StubServer {
         }
     }
 
-    /// Sends a message to those that joined a channel; how many they are.
+    /// Sends a message to the subscribers of a channel; returns how many there are.
     pub fn publish(&self, channel: &str, payload: &str) -> usize {
         let message = push("message", channel, &Answer::text(payload));
         self.push_to(channel, &message)
     }
 
-    /// Ends the subscriptions of a channel, which no client asked for; how many they are.
+    /// Ends the subscriptions of a channel without a request of a client; returns how many there were.
     pub fn cut(&self, channel: &str) -> usize {
         let end = push("unsubscribe", channel, &Answer::Int(0));
         self.push_to(channel, &end)
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_tells_its_version_both_ways() {
+    fn an_old_server_shows_its_version_in_hello_and_info() {
         let stub = StubServer::old();
         let mut client = connect(&stub);
 
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_frozen_stub_would_have_said_comes_when_it_is_thawed() {
+    fn a_frozen_stub_sends_its_answers_when_it_is_thawed() {
         let stub = StubServer::old();
         let mut client = connect(&stub);
         stub.freeze();
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(stub.seen().connections, 2);
     }
 
-    /// Whether its port is free is not asked: another test may have it by then.
+    /// Does not check whether the port is free: another test may have it by then.
     #[test]
     fn a_dropped_stub_answers_no_client() {
         let stub = StubServer::old();

@@ -1,6 +1,6 @@
-//! Waiting for what must come true.
+//! Waiting until a condition is true.
 //!
-//! The limit only ends a test that would hang: it is generous and never the thing tested.
+//! The limit only ends a test that would hang: it is generous, and tests do not depend on it.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -26,8 +26,8 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
 
 /// Waits until `condition` is true; the runtime stays free meanwhile.
 ///
-/// Panics after `limit` of real time, naming `what`. On a runtime with paused time each look lets the
-/// virtual clock go on by some milliseconds.
+/// Panics after `limit` of real time, naming `what`. On a runtime with paused time each check advances the
+/// virtual clock by some milliseconds.
 pub async fn eventually_async(
     limit: Duration,
     what: &str,
@@ -42,8 +42,8 @@ pub async fn eventually_async(
 
 /// Does `work` in a thread of its own, and panics when that takes longer than `limit`, whatever it does meanwhile.
 ///
-/// A limit inside a runtime ends only what comes back to the runtime: not a call that blocks, not a loop that never waits.
-/// Such work is left behind, for the end of the process.
+/// A timeout inside a runtime ends only futures that return to the runtime: not a call that blocks, not a loop that never
+/// waits. After the panic such work goes on until the end of the process.
 #[track_caller]
 pub fn within<T: Send + 'static>(
     limit: Duration,
@@ -51,7 +51,7 @@ pub fn within<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let (done, is_done) = channel::<()>();
-    // Named as the test is, for those who ask by whom they are called.
+    // Has the name of the test, for code that takes the test's name from its thread.
     let name = thread::current().name().unwrap_or("work").to_owned();
     let working = thread::Builder::new().name(name).spawn(move || {
         // Dropped when the work is over, also by a panic.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "in vain: pigs fly")]
-    fn a_vain_wait_names_what_it_waited_for() {
+    fn a_wait_that_fails_names_what_it_waited_for() {
         eventually(Duration::ZERO, "pigs fly", || false);
     }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "in vain: pigs fly")]
-    async fn a_vain_asynchronous_wait_names_what_it_waited_for() {
+    async fn an_asynchronous_wait_that_fails_names_what_it_waited_for() {
         eventually_async(Duration::ZERO, "pigs fly", async || false).await;
     }
 }

@@ -1,16 +1,16 @@
-//! Without a server, or without Java, a test says that it was left out, or fails where nothing may be.
+//! Without a server, or without Java, a test reports that it was left out, or fails where no test may be left out.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::process::{Command, Output};
 use testkit::{Redisson, servers};
 
-/// What a test does that runs on every server.
+/// Does what every test does that runs on every server.
 #[test]
 fn on_every_server() {
     servers();
 }
 
-/// What a test does that talks to Redisson.
+/// Does what every test does that uses Redisson.
 #[test]
 fn with_every_redisson() {
     for redisson in Redisson::ALL {
@@ -18,7 +18,7 @@ fn with_every_redisson() {
     }
 }
 
-/// Runs one of them again, alone, where neither a server nor Java can be found.
+/// Runs one of these two tests again, alone, where neither a server nor Java can be found.
 fn again(test: &str, required: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -61,7 +61,7 @@ fn a_test_that_was_left_out_is_named_for_each_redisson() {
 }
 
 #[test]
-fn where_nothing_may_be_left_out_it_fails() {
+fn a_test_that_may_not_be_left_out_fails() {
     let servers = ("on_every_server", "no redis server found");
     let java = ("with_every_redisson", "to talk to: FERROLOCK_NO_JAVA=1");
     for (required, (test, complaint)) in [
@@ -79,7 +79,7 @@ fn where_nothing_may_be_left_out_it_fails() {
 }
 
 #[test]
-fn who_requires_servers_may_do_without_java() {
+fn requiring_servers_does_not_require_java() {
     let ended = again(
         "with_every_redisson",
         Some(("FERROLOCK_REQUIRE_SERVERS", "1")),

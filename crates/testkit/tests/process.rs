@@ -17,7 +17,7 @@ use testkit::{LIMIT, Server, eventually, servers};
 
 testkit::roles![echo, deaf, landlord, plumber];
 
-/// Repeats what it hears, after its arguments.
+/// Sends its arguments, and then repeats each line from its parent.
 fn echo(role: &Role) {
     println!("{}, printed and not said", role.name());
     role.say(&role.args().join("|"));
@@ -38,7 +38,7 @@ fn deaf(role: &Role) {
     }
 }
 
-/// Starts a server and another helper, tells where they are, and waits for its death.
+/// Starts a server and another helper, reports their process ids and the server's folder, and waits to be killed.
 fn landlord(role: &Role) {
     let kind = servers()[0];
     let server = Server::start(kind);
@@ -53,7 +53,7 @@ fn landlord(role: &Role) {
     role.hear();
 }
 
-/// Writes to a pipe that has no reader any more, and says what came of it.
+/// Writes to a pipe that no longer has a reader, and reports the error.
 fn plumber(role: &Role) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -90,9 +90,9 @@ fn a_role_that_the_binary_does_not_have_fails() {
     assert_eq!(helper.wait(LIMIT).code(), Some(2));
 }
 
-/// The standard library sees to that on the way to `main`; a helper begins before it.
+/// The standard library ignores `SIGPIPE` just before `main`; a helper begins earlier, and has to do it itself.
 #[test]
-fn a_helper_that_writes_to_a_peer_that_is_gone_lives_on() {
+fn a_helper_that_writes_to_a_closed_pipe_gets_an_error_and_goes_on() {
     let mut helper = Child::again("plumber", &[]);
 
     assert_eq!(helper.hear(LIMIT), "BrokenPipe");
@@ -101,7 +101,7 @@ fn a_helper_that_writes_to_a_peer_that_is_gone_lives_on() {
 
 #[test]
 #[should_panic(expected = "echo, printed and not said")]
-fn a_silent_end_shows_what_the_helper_printed() {
+fn waiting_for_a_line_of_a_helper_that_ended_shows_what_it_printed() {
     let mut helper = Child::again("echo", &[]);
     helper.hear(LIMIT);
 
@@ -177,15 +177,15 @@ fn a_body_that_is_killed_fails_the_test() {
 
 #[test]
 fn servers_and_helpers_end_with_a_killed_test_process() {
-    nothing_outlives(&[]);
+    assert_nothing_outlives_the_test_process(&[]);
 }
 
 #[test]
 fn even_frozen_servers_and_helpers_end_with_a_killed_test_process() {
-    nothing_outlives(&["frozen"]);
+    assert_nothing_outlives_the_test_process(&["frozen"]);
 }
 
-fn nothing_outlives(args: &[&str]) {
+fn assert_nothing_outlives_the_test_process(args: &[&str]) {
     if servers().is_empty() {
         return;
     }
@@ -208,7 +208,7 @@ fn nothing_outlives(args: &[&str]) {
     assert!(!Path::new(&folder).exists());
 }
 
-/// Whether a process is there and has not merely been left unburied.
+/// Whether a process runs; not if it has ended and is only waiting to be reaped.
 fn is_alive(pid: u32) -> bool {
     let status = Path::new("/proc").join(pid.to_string()).join("status");
     std::fs::read_to_string(status).is_ok_and(|status| !status.contains("State:\tZ"))

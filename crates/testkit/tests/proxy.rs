@@ -1,4 +1,4 @@
-//! The faults, over a stub that counts and over real servers.
+//! The faults of the proxy, with a stub that counts and with real servers.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ fn read_until(client: &mut TcpStream, end: &str) -> String {
 }
 
 #[test]
-fn what_passes_is_counted() {
+fn connections_and_bytes_are_counted() {
     let stub = counting_stub();
     let proxy = Proxy::start(stub.address());
     let mut client = through(&proxy);

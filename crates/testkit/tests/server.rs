@@ -47,7 +47,7 @@ fn a_server_may_listen_on_a_unix_socket_only() {
 }
 
 #[test]
-fn a_password_shuts_strangers_out_and_not_the_tests() {
+fn a_password_is_required_of_clients_and_not_of_the_tests() {
     for kind in servers() {
         let server = Server::builder(kind).requirepass("secret").start();
         let mut stranger = Connection::open(&testkit::Address::Tcp(server.address())).unwrap();
@@ -80,7 +80,7 @@ fn users_have_the_rights_they_were_given() {
 }
 
 #[test]
-fn a_full_server_refuses_writes_and_can_still_be_looked_at() {
+fn a_full_server_refuses_writes_and_can_still_be_inspected() {
     for kind in servers() {
         let server = Server::builder(kind).start();
         server.command(&["SET", "old", "1"]);
@@ -113,7 +113,7 @@ fn settings_reach_the_server() {
 
 #[test]
 #[should_panic(expected = "did not start")]
-fn a_wrong_setting_fails_with_the_servers_own_words() {
+fn a_wrong_setting_fails_with_the_output_of_the_server() {
     let Some(kind) = servers().first().copied() else {
         panic!("did not start: there is none");
     };
@@ -225,7 +225,7 @@ fn a_monitor_sees_commands_in_their_order() {
 
 #[test]
 #[should_panic(expected = "no such command")]
-fn a_monitor_that_waits_in_vain_says_what_it_saw() {
+fn a_monitor_that_does_not_find_a_line_shows_all_lines() {
     let Some(kind) = servers().first().copied() else {
         panic!("no such command: there is no server");
     };
@@ -282,7 +282,7 @@ fn a_counter_lives_in_a_key() {
     }
 }
 
-/// The processes of a group, those that have ended but were not waited for left out.
+/// The number of running processes in a group, without those that have ended and are only waiting to be reaped.
 fn alive_in(group: u32) -> usize {
     let is_member = |pid: u32| {
         let fields = stat(pid);

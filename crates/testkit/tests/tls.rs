@@ -25,7 +25,7 @@ async fn a_client_that_trusts_the_authority_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_another_authority_turns_away() {
+async fn a_client_that_trusts_another_authority_does_not_connect() {
     if !Kind::Redis.is_here() {
         return;
     }
@@ -59,7 +59,7 @@ async fn a_server_that_asks_for_a_certificate_takes_the_clients() {
 }
 
 #[test]
-fn plain_text_is_refused_on_the_port_and_the_tests_still_look_in() {
+fn plain_text_is_refused_on_the_port_and_the_tests_still_have_access() {
     if !Kind::Redis.is_here() {
         return;
     }

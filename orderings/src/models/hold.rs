@@ -1,4 +1,4 @@
-//! A hold: its status, its deadline, and the waits for what becomes of it.
+//! A hold: its status, its deadline, and the waits for its changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::primitives::{AtomicUsize, Ordering, block_on};
 const LEASE: Duration = Duration::from_nanos(10);
 const BEYOND: Tick = Tick::from_nanos(15);
 
-/// Granted for 10 ns, at a time at which the clock of the models stands still.
+/// Granted for 10 ns, at the only time that the clock of the models shows.
 pub(super) fn hold() -> Arc<Hold> {
     let sent = Tick::from_nanos(0);
     Hold::new(
@@ -86,7 +86,7 @@ pub(super) fn a_loss_wakes_the_caller_that_waits_for_it() {
     assert!(keeper.join().is_ok());
 }
 
-/// One sets the status and looks for a token, the other makes the token and looks at the status.
+/// One thread sets the status and then looks for a token, the other makes the token and then reads the status.
 pub(super) fn a_token_made_while_the_hold_ends_is_cancelled() {
     let hold = hold();
     let keeper = {
@@ -116,7 +116,7 @@ pub(super) fn a_token_made_while_the_client_closes_is_cancelled() {
     assert!(token.is_cancelled(), "an end that the token does not tell");
 }
 
-/// What the first one left is seen by the next.
+/// The next renewal sees what the first one has written.
 pub(super) fn one_renewal_at_a_time_waits_for_a_lane() {
     let (hold, sent) = (hold(), Arc::new(AtomicUsize::new(0)));
     let renews = |hold: Arc<Hold>, sent: Arc<AtomicUsize>| {

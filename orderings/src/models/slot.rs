@@ -22,7 +22,7 @@ pub(super) fn a_grant_wakes_the_caller() {
     assert!(driver.join().is_ok());
 }
 
-/// The driver also hears that nobody waits in it.
+/// The driver is also woken when no caller waits in the slot.
 pub(super) fn a_grant_has_one_owner_when_its_caller_goes() {
     let slot = Arc::new(Slot::new());
     let caller = {
@@ -37,7 +37,7 @@ pub(super) fn a_grant_has_one_owner_when_its_caller_goes() {
     assert!(came_back != was_left, "{came_back} {was_left}");
 }
 
-/// A caller that was sent on waits again before the driver first asks whether it was served.
+/// A caller that was made to start over waits again before the driver first polls `served`.
 pub(super) fn served_counts_from_when_it_was_made() {
     let slot = Arc::new(Slot::new());
     let served = slot.served();

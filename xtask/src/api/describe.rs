@@ -1,4 +1,4 @@
-//! The text of the public API: for each path its item, and what is implemented for it.
+//! The text of the public API: for each path its item, and the item's implementations.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::names::{Id, Names, Target, ident};
 use super::surface::{Entry, Surface, conditions, is_hidden};
 use super::tokens::text as written;
 
-/// Attributes that change what users may do.
+/// Attributes that change how users may use an item.
 const TELLING: [&str; 4] = ["non_exhaustive", "must_use", "deprecated", "repr"];
 
-/// Calls at the place of an item that make nothing public.
+/// Macros at the place of an item whose calls make nothing public.
 const SILENT: [&str; 2] = ["thread_local", "task_local"];
 
 /// A line, and those that belong under it.
@@ -254,7 +254,7 @@ pub(super) fn marks(attrs: &[Attribute]) -> String {
     marks.into_iter().map(|mark| mark + " ").collect()
 }
 
-/// Items that a macro makes cannot be seen: the call is told instead, and the macro if it is ours.
+/// Items that a macro makes cannot be seen: the text has the call instead, and the macro if it is ours.
 fn macro_calls(names: &Names<'_>, crate_name: &str) -> Vec<Block> {
     let mut calls = Vec::new();
     let mut called = Vec::new();

@@ -1,4 +1,4 @@
-//! What is implemented for public types, and public traits for the types of others.
+//! The implementations for public types, and of public traits for the types of other crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::surface::{Surface, is_hidden};
 use super::tokens::text as written;
 use crate::source;
 
-/// Blocks by the item they belong to; `None`: types of others. Blocks with the same head are one.
+/// Blocks by the item they belong to; `None`: types of other crates. Blocks with the same head are one.
 pub(super) struct Impls {
     blocks: BTreeMap<Option<Id>, BTreeMap<String, BTreeSet<String>>>,
 }
@@ -63,7 +63,7 @@ impl Impls {
             .iter()
             .filter_map(|item| line(item, block.trait_.is_some()))
             .collect();
-        // An inherent block with nothing public in it gives users nothing.
+        // An inherent block without public items is not part of the API.
         if block.trait_.is_some() || !lines.is_empty() {
             let head = marks(&block.attrs) + &head(block);
             let owned = self.blocks.entry(owner).or_default();

@@ -1,4 +1,4 @@
-//! What a path in a module means: an item of the crate, a module of it, or something of others.
+//! What a path in a module means: an item of the crate, a module of it, or something of another crate.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use syn::{Ident, Item, ItemUse, UseTree};
 
 use crate::source::{self, Module};
 
-/// More steps than any chain of re-exports has; ends those that go in circles.
+/// More steps than any chain of re-exports has; ends the search in those that go in circles.
 const STEPS_MAX: usize = 32;
 
 /// An item by where it is defined. Items of one name (for other platforms, say) are one.
@@ -25,7 +25,7 @@ pub(super) enum Target {
     Foreign(String),
 }
 
-/// One name that a `use` brings.
+/// One name that a `use` imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
     /// `None`: all names there.
@@ -145,7 +145,7 @@ impl<'a> Names<'a> {
             .iter()
             .find(|import| import.name.as_deref() == Some(name))
         {
-            // `use name::name`: what is not defined here cannot begin with what it brings.
+            // `use name::name`: the first `name` is not the one that this `use` imports.
             let target = match import.path.first() {
                 Some(first) if first == name => None,
                 _ => self.resolve_within(module, &import.path, steps),
@@ -185,7 +185,7 @@ pub(super) fn ident(item: &Item) -> Option<&Ident> {
     }
 }
 
-/// Every name that a `use` brings.
+/// Every name that a `use` imports.
 pub(super) fn imports(used: &ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     imports_of(&used.tree, Vec::new(), &mut found);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_crate_is_foreign() {
+    fn a_path_that_leads_out_of_the_crate_is_foreign() {
         assert_eq!(resolve(&["b"], "fmt::Debug"), text("std::fmt::Debug"));
         assert_eq!(resolve(&["b"], "Unknown"), text("Unknown"));
         assert_eq!(resolve(&[], "circle"), text("circle::circle"));

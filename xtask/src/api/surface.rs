@@ -1,4 +1,4 @@
-//! Which paths lead a user of the crate to what.
+//! The public paths of the crate, and the items that they lead to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ impl Surface {
             .any(|entry| entry.target == target)
     }
 
-    /// Adds what is public in a module, below the path that leads to it.
+    /// Adds the public items of a module, below the path that leads to it.
     fn walk(&mut self, names: &Names<'_>, module: usize, path: &str, cfgs: &[String]) {
         let items = names.module(module).map(|module| module.items.as_slice());
         for item in items.unwrap_or_default() {

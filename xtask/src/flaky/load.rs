@@ -1,14 +1,14 @@
-//! Processes that compute and do nothing else, to make the machine a busy one.
+//! Processes that only compute, to make the machine busy.
 
 use std::hint::black_box;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio, exit};
 
-/// The word that makes this program a busy one.
+/// With this argument this program only computes.
 pub(crate) const WORD: &str = "--busy";
 
-/// Computes until its standard input ends, which it does with the process that holds the other end.
+/// Computes until its standard input ends, which happens when the process that holds the other end has ended.
 pub(crate) fn be_busy() -> ! {
     std::thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
@@ -24,7 +24,7 @@ pub(crate) fn be_busy() -> ! {
     }
 }
 
-/// Busy processes, which end with this, and with the process that has it, however that ends.
+/// Busy processes. They end when this is dropped, and when its process ends, in whatever way.
 #[derive(Debug)]
 pub(super) struct Load {
     busy: Vec<Child>,

@@ -1,4 +1,4 @@
-//! The examples in the docs, which have a harness of their own: it tells no times.
+//! The examples in the docs, which have a harness of their own: it reports no times.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::record::{BinaryRun, End, Outcome, TestRun};
 use super::{Manner, Suite, judged};
 
-/// Instead of a binary's name.
+/// Used instead of a binary's name.
 const DOCS: &str = "docs";
 
 pub(super) fn run(
@@ -27,7 +27,7 @@ pub(super) fn run(
     (run, done)
 }
 
-/// Runs it and takes down the tests; all of it is killed after the limit.
+/// Runs it and records the tests; after the limit it is killed, with all processes it started.
 fn watch(
     command: &mut Command,
     limit: Option<Duration>,
@@ -63,7 +63,8 @@ fn watch(
     judged("cargo test --doc", status)
 }
 
-/// A group of its own, to be killed together. Not without need: Ctrl-C does not reach another group.
+/// Gives it a group of its own, so that it can be killed as a whole. Only if there is a limit: Ctrl-C does not reach another
+/// group.
 #[cfg(unix)]
 fn group(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -90,7 +91,7 @@ fn show(line: &str, manner: &Manner) {
     }
 }
 
-/// The test that a line tells of: `test src/lib.rs - Client (line 12) ... ok`.
+/// The test in a line such as `test src/lib.rs - Client (line 12) ... ok`.
 fn test(line: &str) -> Option<TestRun> {
     let (name, word) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let outcome = match word {
@@ -106,7 +107,7 @@ fn test(line: &str) -> Option<TestRun> {
     })
 }
 
-/// Kills a group of processes when it is time, unless its answer is asked for before.
+/// Kills a group of processes after the limit, unless `was_needed` is called before.
 struct Killer {
     stop: mpsc::Sender<()>,
     thread: thread::JoinHandle<bool>,
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_is_known_by_its_line() {
+    fn name_and_outcome_of_a_test_are_read_from_its_line() {
         let line = "test crates/ferrolock/src/lib.rs - Client::lock (line 12) ... ok";
 
         let test = test(line).unwrap();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_time_is_as_it_ends() {
+    fn a_run_within_the_limit_is_recorded_as_it_ended() {
         let (run, done) = watched("echo 'test a ... FAILED'; exit 101", Duration::MAX);
 
         assert!(done.is_err());

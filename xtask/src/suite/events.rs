@@ -1,4 +1,4 @@
-//! What a test binary tells of its tests: the lines of `--format json`.
+//! What a test binary prints about its tests: the lines of `--format json`.
 
 use serde::Deserialize;
 
@@ -6,13 +6,13 @@ use super::record::Outcome;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// So many tests are about to run.
+    /// The number of tests that are about to run.
     Begun(u64),
     Started(String),
-    /// It runs for a minute already.
+    /// A test that has been running for a minute.
     Slow(String),
     Ended(Ended),
-    /// The harness is done; so long it took, and so many tests were not asked for.
+    /// The harness is done: the time it took, and the number of tests that were not asked for.
     Done {
         seconds: f64,
         filtered_out: u64,
@@ -28,7 +28,7 @@ pub(super) struct Ended {
     pub(super) printed: String,
 }
 
-/// A line as it comes; which fields there are depends on the first two.
+/// A line as it is printed; which fields there are depends on the first two.
 #[derive(Deserialize)]
 struct Line {
     r#type: String,
@@ -48,16 +48,16 @@ struct Line {
 /// How every such line begins.
 const BEGINNING: &str = "{ \"type\": \"";
 
-/// What a line of the binary's output is: what a test printed past the harness, and what the harness tells.
+/// Splits a line of the binary's output into what a test printed past the harness, and the harness's event.
 ///
-/// Both, if the test did not end its line.
+/// It has both if the test did not end its line.
 pub(super) fn read(line: &str) -> (&str, Option<Event>) {
-    let told = line.find(BEGINNING).and_then(|at| {
-        let (printed, told) = line.split_at_checked(at)?;
-        let told: Line = serde_json::from_str(told).ok()?;
-        Some((printed, event(told)))
+    let split = line.find(BEGINNING).and_then(|at| {
+        let (printed, json) = line.split_at_checked(at)?;
+        let json: Line = serde_json::from_str(json).ok()?;
+        Some((printed, event(json)))
     });
-    told.unwrap_or((line, None))
+    split.unwrap_or((line, None))
 }
 
 /// `None`: nothing that matters here.
@@ -91,42 +91,42 @@ fn event(line: Line) -> Option<Event> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Event {
+    fn event_of(line: &str) -> Event {
         let (printed, event) = read(line);
         assert_eq!(printed, "");
         event.unwrap()
     }
 
     #[test]
-    fn the_life_of_a_test_is_read() {
+    fn each_event_of_a_test_is_read() {
         let begun = r#"{ "type": "suite", "event": "started", "test_count": 14 }"#;
         let started = r#"{ "type": "test", "event": "started", "name": "a::b" }"#;
         let slow = r#"{ "type": "test", "event": "timeout", "name": "a::b" }"#;
         let ended = r#"{ "type": "test", "name": "a::b", "event": "ok", "exec_time": 0.25 }"#;
         let done = r#"{ "type": "suite", "event": "ok", "passed": 14, "failed": 0, "ignored": 0, "measured": 0, "filtered_out": 3, "exec_time": 0.5 }"#;
 
-        assert_eq!(told(begun), Event::Begun(14));
-        assert_eq!(told(started), Event::Started("a::b".to_owned()));
-        assert_eq!(told(slow), Event::Slow("a::b".to_owned()));
+        assert_eq!(event_of(begun), Event::Begun(14));
+        assert_eq!(event_of(started), Event::Started("a::b".to_owned()));
+        assert_eq!(event_of(slow), Event::Slow("a::b".to_owned()));
         let passed = Ended {
             name: "a::b".to_owned(),
             outcome: Outcome::Passed,
             seconds: Some(0.25),
             printed: String::new(),
         };
-        assert_eq!(told(ended), Event::Ended(passed));
+        assert_eq!(event_of(ended), Event::Ended(passed));
         let all = Event::Done {
             seconds: 0.5,
             filtered_out: 3,
         };
-        assert_eq!(told(done), all);
+        assert_eq!(event_of(done), all);
     }
 
     #[test]
-    fn a_failure_has_what_was_printed_and_the_reason() {
+    fn a_failure_has_the_output_of_the_test_and_the_reason() {
         let failed = r#"{ "type": "test", "name": "a", "event": "failed", "exec_time": 1.0, "stdout": "printed\n", "message": "did not panic" }"#;
 
-        let Event::Ended(ended) = told(failed) else {
+        let Event::Ended(ended) = event_of(failed) else {
             panic!("a test's end");
         };
 

@@ -1,4 +1,4 @@
-//! What became of the tests of one binary, written down by the process that ran it.
+//! The outcomes of the tests of one binary, recorded by the process that ran it.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) struct BinaryRun {
     /// Package and binary: `ferrolock/waiting`.
     pub(crate) binary: String,
     pub(crate) tests: Vec<TestRun>,
-    /// The lines with which tests told what they did not test.
+    /// The lines in which tests say what they did not test.
     pub(crate) left_out: Vec<String>,
     pub(crate) end: End,
 }
@@ -20,7 +20,7 @@ pub(crate) struct BinaryRun {
 pub(crate) struct TestRun {
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
-    /// Told by the harness; not by that of examples in the docs.
+    /// From the harness; that of the examples in the docs does not report it.
     pub(crate) seconds: Option<f64>,
 }
 
@@ -37,17 +37,17 @@ pub(crate) enum Outcome {
 /// How the binary ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum End {
-    /// It told about all of its tests.
+    /// It reported all of its tests.
     #[default]
     Whole,
-    /// Before it had told about all of them; how.
+    /// It ended before it had reported all of them; how.
     Crashed(String),
     /// It was killed, because it ran for longer than this.
     Hung { seconds: u64 },
 }
 
 impl BinaryRun {
-    /// Writes it into the folder; `file` is another for each binary.
+    /// Writes it into the folder; each binary has another `file`.
     pub(super) fn write(&self, folder: &Path, file: &str) -> Result<(), String> {
         let path = folder.join(format!("{file}.json"));
         let text = serde_json::to_string(self).map_err(|why| why.to_string())?;
@@ -55,23 +55,23 @@ impl BinaryRun {
     }
 }
 
-/// All that was written into the folder, in the order of the names.
+/// Everything that was written into the folder, in the order of the names.
 pub(super) fn read(folder: &Path) -> Result<Vec<BinaryRun>, String> {
-    let told = |why: std::io::Error| format!("{}: {why}", folder.display());
+    let explain = |why: std::io::Error| format!("{}: {why}", folder.display());
     let mut runs = Vec::new();
-    for entry in fs::read_dir(folder).map_err(told)? {
-        let text = fs::read_to_string(entry.map_err(told)?.path()).map_err(told)?;
+    for entry in fs::read_dir(folder).map_err(explain)? {
+        let text = fs::read_to_string(entry.map_err(explain)?.path()).map_err(explain)?;
         runs.push(serde_json::from_str(&text).map_err(|why| why.to_string())?);
     }
     runs.sort_by(|one: &BinaryRun, other| one.binary.cmp(&other.binary));
     Ok(runs)
 }
 
-/// An empty folder for it, whatever was there.
+/// Makes an empty folder for it, whatever was there.
 pub(super) fn begin(folder: &Path) -> Result<(), String> {
-    let told = |why: std::io::Error| format!("{}: {why}", folder.display());
+    let explain = |why: std::io::Error| format!("{}: {why}", folder.display());
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(told)?;
+        fs::remove_dir_all(folder).map_err(explain)?;
     }
-    fs::create_dir_all(folder).map_err(told)
+    fs::create_dir_all(folder).map_err(explain)
 }

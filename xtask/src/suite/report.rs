@@ -1,8 +1,8 @@
-//! What became of all tests, in few lines.
+//! The outcomes of all tests, in few lines.
 
 use super::record::{BinaryRun, End, Outcome, TestRun};
 
-/// So many of the slowest tests are named.
+/// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
 /// The outcome of all test binaries, and of the examples in the docs.
@@ -48,7 +48,7 @@ impl Report {
         line
     }
 
-    /// The counts, who failed, and the slowest tests.
+    /// The counts, the failed tests, and the slowest tests.
     pub(crate) fn summary(&self) -> String {
         let mut lines = vec![self.counts()];
         lines.extend(self.troubles());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_tell_how_many_tests_there_are_and_what_was_left_out() {
+    fn the_counts_have_the_outcomes_and_the_number_left_out() {
         let tests = vec![
             test("a", Outcome::Passed, 0.1),
             test("b", Outcome::Failed, 0.1),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_pass_is_named_with_what_happened() {
+    fn each_test_that_did_not_pass_is_named_with_what_happened() {
         let binary = "ferrolock/waiting".to_owned();
         let crashed = BinaryRun {
             binary: binary.clone(),
@@ -185,7 +185,7 @@ mod tests {
             "RAN when the binary ended, signal: 6: ferrolock/waiting::b",
             "HUNG, killed after 9 s: ferrolock/waiting::c",
         ] {
-            assert!(summary.lines().any(|told| told == line), "{summary}");
+            assert!(summary.lines().any(|other| other == line), "{summary}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The program that Cargo starts for each test binary (its "runner"): runs it, shows its tests, and records them.
 //!
-//! The harness tells times and beginnings only in JSON, and JSON only with `RUSTC_BOOTSTRAP`. That is set for the test
-//! binary alone: a build that saw it would be another build.
+//! The harness reports times and the starts of tests only in JSON, and JSON only with `RUSTC_BOOTSTRAP`. That is set for the
+//! test binary alone: with it, a build would not reuse what was built without it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
@@ -18,25 +18,25 @@ use super::record::{BinaryRun, End, Outcome, TestRun};
 use super::screen::Screen;
 use crate::shell;
 
-/// The word that makes this program the runner.
+/// With this argument this program is the runner.
 pub(crate) const WORD: &str = "--runner";
 
-/// Where Cargo hands the order through.
+/// The variable with the order, which Cargo passes on.
 pub(super) const ORDER: &str = "FERROLOCK_XTASK_ORDER";
 
-/// Begins a line in which a test tells what it does not test.
+/// Begins a line in which a test says what it does not test.
 const LEFT_OUT: &str = "NOT RUN ";
 
-/// So often the binary is looked after when it says nothing.
+/// How often we check whether the binary has ended, while it prints nothing.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// So long is listened to what a process still prints that an ended binary has left behind.
+/// How long we read on after the binary has ended, if a process that it left behind keeps the output open.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// Stands for the test that ran when the binary ended before its time, if none did.
+/// The name in the report if the binary crashed or hung while no test ran.
 const NO_TEST: &str = "(no test ran then)";
 
-/// How an ended harness tells of a failed test; also for a binary that ended otherwise.
+/// The exit code of a harness with a failed test; we also use it for a binary that crashed or hung.
 const FAILED: u8 = 101;
 
 /// How the tests are to be run.
@@ -46,11 +46,11 @@ pub(crate) struct Order {
     pub(crate) record: PathBuf,
     /// Only tests whose path contains one of these, if there are any.
     pub(crate) filters: Vec<String>,
-    /// After so long a binary is killed.
+    /// After this time a binary is killed.
     pub(crate) limit: Option<Duration>,
 }
 
-/// Runs the binary as Cargo asks for it, and ends as it does.
+/// Runs the binary with Cargo's arguments; returns its exit code.
 pub(crate) fn run(binary: &str, args: &[&str]) -> ExitCode {
     match ordered(binary, args) {
         Ok(code) => ExitCode::from(code),
@@ -116,7 +116,7 @@ fn in_json(command: &mut Command) -> &mut Command {
         .env("RUSTC_BOOTSTRAP", "1")
 }
 
-/// What became of a binary.
+/// The outcome of a binary.
 struct Watched {
     /// All but its name.
     run: BinaryRun,
@@ -182,7 +182,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Says what happened to a binary that did not end as it should.
+/// Prints what happened to a binary that crashed or hung.
 fn tell<W: Write>(end: &End, running: &BTreeSet<String>, screen: &mut Screen<W>) {
     let how = match end {
         End::Whole => return,
@@ -198,7 +198,7 @@ enum Line {
     LeftOut(String),
 }
 
-/// Both streams line by line; the channel ends with the last of them.
+/// Reads both streams line by line; the channel ends when both have ended.
 fn listen(
     output: Option<impl Read + Send + 'static>,
     errors: Option<impl Read + Send + 'static>,
@@ -222,7 +222,7 @@ fn send(sender: &Sender<Line>, line: Line) -> bool {
     sender.send(line).is_ok()
 }
 
-/// Hands over each line with its end, for as long as it is wanted.
+/// Hands over each line with its line break, until `hand_over` returns false.
 fn each_line(stream: Option<impl Read>, mut hand_over: impl FnMut(String) -> bool) {
     let Some(stream) = stream else { return };
     let mut stream = BufReader::new(stream);
@@ -238,7 +238,7 @@ fn each_line(stream: Option<impl Read>, mut hand_over: impl FnMut(String) -> boo
     }
 }
 
-/// What is known of the tests so far.
+/// The tests so far.
 #[derive(Default)]
 struct Tally {
     running: BTreeSet<String>,
@@ -302,7 +302,7 @@ mod tests {
     const BEGUN: &str = r#"echo '{ "type": "suite", "event": "started", "test_count": 2 }'"#;
     const STARTED: &str = r#"echo '{ "type": "test", "event": "started", "name": "a" }'"#;
 
-    /// What was printed so far, also while it is being written.
+    /// The output so far, which can be read while more is written.
     #[derive(Clone, Default)]
     struct Shown(Rc<RefCell<Vec<u8>>>);
 
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// It is late when the binary has printed this.
+    /// When the binary has printed this, its limit counts as over.
     const LATE: &str = "it is late";
 
     fn watched(command: &mut Command) -> (Watched, String) {
@@ -343,9 +343,9 @@ mod tests {
         tests.map(|test| test.name.as_str()).collect()
     }
 
-    /// This very binary is the one that is run, so the harness is the real one.
+    /// The test binary that is run is this one, so the harness is the real one.
     #[test]
-    fn a_real_harness_tells_names_and_times() {
+    fn a_real_harness_reports_names_and_times() {
         let this = std::env::current_exe().unwrap();
         let name = "shell::tests::only_what_is_on_the_path_is_found";
         let mut command = Command::new(this);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_asked_for_are_those_whose_path_has_one_of_the_words() {
+    fn a_filter_selects_the_tests_whose_path_contains_it() {
         let this = std::env::current_exe().unwrap();
         let listed = |filters: &[&str]| {
             let filters: Vec<String> = filters.iter().map(|&text| text.to_owned()).collect();
@@ -407,9 +407,9 @@ mod tests {
         );
     }
 
-    /// An end without a word is one too, even if the binary calls it a success.
+    /// Also if its exit code is 0.
     #[test]
-    fn a_binary_that_leaves_tests_out_in_silence_is_a_failure() {
+    fn a_binary_that_ends_without_running_its_tests_is_a_failure() {
         let (watched, _) = script(&[BEGUN, "exit 0"]);
 
         assert_eq!(watched.code, FAILED);
@@ -417,17 +417,17 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_leave_out_is_taken_down() {
-        let told = "echo 'NOT RUN on redis: a' >&2; echo 'something else' >&2";
+    fn the_lines_not_run_are_recorded() {
+        let prints = "echo 'NOT RUN on redis: a' >&2; echo 'something else' >&2";
 
-        let (watched, _) = script(&[BEGUN, told]);
+        let (watched, _) = script(&[BEGUN, prints]);
 
         assert_eq!(watched.run.left_out, ["NOT RUN on redis: a"]);
     }
 
-    /// A process that a test left behind holds the output open, and does not hold us up.
+    /// A process that a test left behind keeps the output open.
     #[test]
-    fn the_end_of_the_binary_is_the_end() {
+    fn the_runner_ends_soon_after_the_binary_although_the_output_stays_open() {
         let orphan = "sleep 1000 & echo $!";
 
         let (watched, shown) = script(&[BEGUN, orphan, "exit 3"]);

@@ -1,4 +1,4 @@
-//! What people see of the tests: what the harness itself would show them.
+//! Prints the tests for people, as the harness itself would.
 
 use std::io::Write;
 
@@ -45,7 +45,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Text as it is.
+    /// Prints the text as it is.
     pub(super) fn print(&mut self, text: &str) {
         // A reader that is gone does not stop the tests.
         let _ = self
@@ -129,7 +129,7 @@ mod tests {
     };
 
     #[test]
-    fn a_failure_is_shown_with_what_it_printed_at_the_end() {
+    fn the_output_of_a_failed_test_is_shown_at_the_end() {
         let events = [
             Event::Begun(3),
             ended("a", Outcome::Failed, "it printed this"),

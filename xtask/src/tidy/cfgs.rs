@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_library_full_of_cfgs_is_warned_of() {
+    fn the_figure_has_a_warning_only_if_there_are_many_cfgs() {
         let cfg = "#[cfg(feature = \"redis\")]\n";
         let sparse = format!("{cfg}{}", "\n".repeat(999));
         let of = |path, text: &str| figure(&Tree::of(&[(path, text)]));

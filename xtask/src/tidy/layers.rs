@@ -1,4 +1,5 @@
-//! Dependencies in the library point downward only, and the client crate of the server stays in its corner.
+//! Dependencies in the library point downward only, siblings in `coordination` import one way, and the client crate of the
+//! server stays in its corner.
 
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -7,7 +8,7 @@ use crate::tree::Tree;
 
 const LIBRARY: &str = "crates/ferrolock/src/";
 
-/// A layer, and what is above it.
+/// A layer, and the layers above it.
 const ABOVE: [(&str, &[&str]); 3] = [
     (
         "protocol",
@@ -17,7 +18,16 @@ const ABOVE: [(&str, &[&str]); 3] = [
     ("coordination", &["sync", "client"]),
 ];
 
-/// Where one kind of lock may be named: what it is made of, and its public face. All else asks its scheme.
+/// A part of `coordination`, and the parts that use it: it knows them by its own traits only.
+const USERS: [(&str, &[&str]); 2] = [
+    ("coordination/holding", &["waiting"]),
+    ("coordination/keeper", &["waiting", "holding"]),
+];
+
+/// The one place of `coordination` that calls the engine.
+const SEND: &str = "coordination/send.rs";
+
+/// Where one kind of lock may be named: in its protocol and its public face. All other code uses its scheme.
 const KIND_PLACES: [&str; 2] = ["protocol", "sync"];
 
 /// Where the `redis` crate may be named: its engine, the client that builds it, and the re-export.
@@ -31,7 +41,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
-    // What does not lex is told by another rule.
+    // Another rule reports text that cannot be parsed.
     let Ok(stream) = text.parse::<TokenStream>() else {
         return Vec::new();
     };
@@ -44,6 +54,14 @@ fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
         let before = words.get(..at).unwrap_or_default();
         for above in upward(inside, before, ahead) {
             let what = format!("`{above}` is a layer above this file");
+            findings.push(Finding::new(path, *line, what));
+        }
+        for user in against_the_way(inside, before, ahead) {
+            let what = format!("`{user}` uses this part, and is known to it by a trait only");
+            findings.push(Finding::new(path, *line, what));
+        }
+        if calls_engine(inside, ahead) {
+            let what = format!("a call goes out by `Core::send`, in {SEND}");
             findings.push(Finding::new(path, *line, what));
         }
         if names_kind(inside, ahead) {
@@ -60,20 +78,49 @@ fn check_file(path: &str, inside: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a path which starts here leads to one kind of lock. Tests may: they test it.
+/// Whether a path that starts here leads to one kind of lock from a file where it may not. Tests may name a kind.
 fn names_kind(inside: &str, ahead: &[&str]) -> bool {
     let top = inside.split(['/', '.']).next().unwrap_or_default();
     let is_allowed = KIND_PLACES.contains(&top) || inside.contains("tests");
     !is_allowed && matches!(ahead, ["protocol", ":", ":", "lock", ..])
 }
 
-/// The layers above that a path which starts here leads to.
+/// The users of this part of `coordination` that a path which starts here leads to. Tests may name all.
+fn against_the_way<'a>(inside: &str, before: &[&str], ahead: &[&'a str]) -> Vec<&'a str> {
+    let part = USERS
+        .iter()
+        .find(|(part, _)| inside.strip_prefix(part).is_some_and(is_in_part));
+    let Some((_, users)) = part.filter(|_| !inside.contains("tests")) else {
+        return Vec::new();
+    };
+    let rest = match ahead {
+        ["coordination", ":", ":", rest @ ..] => rest,
+        ["super", ":", ":", rest @ ..] if !before.ends_with(&[":", ":"]) => rest,
+        _ => return Vec::new(),
+    };
+    first_segments(rest)
+        .into_iter()
+        .filter(|segment| users.contains(segment))
+        .collect()
+}
+
+/// What follows the name of a part in the path of one of its files.
+fn is_in_part(rest: &str) -> bool {
+    rest.starts_with(['/', '.'])
+}
+
+fn calls_engine(inside: &str, ahead: &[&str]) -> bool {
+    let is_asked = inside.starts_with("coordination") && inside != SEND;
+    is_asked && !inside.contains("tests") && matches!(ahead, ["engine", ".", "call", ..])
+}
+
+/// The higher layers that a path that starts here leads to.
 fn upward<'a>(inside: &str, before: &[&str], ahead: &[&'a str]) -> Vec<&'a str> {
     let top = inside.split(['/', '.']).next().unwrap_or_default();
     let Some((_, forbidden)) = ABOVE.iter().find(|(layer, _)| *layer == top) else {
         return Vec::new();
     };
-    // A longer path was looked at from its own start.
+    // This is the middle of a path, which was checked from its start.
     if before.ends_with(&[":", ":"]) {
         return Vec::new();
     }
@@ -204,6 +251,40 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_names_its_users_is_found() {
+        let keeper = "coordination/keeper/pay.rs";
+        let text = "use crate::coordination::holding::hold::Hold;";
+        assert_eq!(lines(keeper, text), [1]);
+        let text = "use crate::coordination::{Core, waiting::Request};";
+        assert_eq!(lines(keeper, text), [1]);
+        assert_eq!(lines("coordination/holding/hold.rs", text), [1]);
+        assert_eq!(
+            lines("coordination/keeper.rs", "fn f() { super::waiting::f() }"),
+            [1]
+        );
+    }
+
+    #[test]
+    fn a_part_may_name_what_it_uses_and_its_tests_may_name_all() {
+        let text = "use crate::coordination::holding::hold::Hold;";
+        for file in ["waiting/first.rs", "holding/tenure.rs", "keeper/tests.rs"] {
+            assert_eq!(lines(&format!("coordination/{file}"), text), NONE, "{file}");
+        }
+        let text = "use crate::coordination::keeper::kept::Kept;";
+        assert_eq!(lines("coordination/holding/kept.rs", text), NONE);
+    }
+
+    #[test]
+    fn the_engine_is_called_in_one_place_of_the_machinery() {
+        let text = "fn f() { core.engine.call(lane, call) }";
+
+        assert_eq!(lines("coordination/keeper/pay.rs", text), [1]);
+        for file in [SEND, "coordination/late_tests.rs", "client.rs"] {
+            assert_eq!(lines(file, text), NONE, "{file}");
+        }
+    }
+
+    #[test]
     fn a_layer_may_name_itself_and_what_is_below() {
         assert_eq!(
             lines("engine/redis.rs", "use crate::protocol::script::Call;"),
@@ -231,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_redis_crate_is_found_outside_its_corner() {
+    fn the_redis_crate_is_found_where_it_may_not_be_named() {
         assert_eq!(
             lines("sync/lock.rs", "fn f() -> redis::Value { loop {} }"),
             [1]
@@ -241,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_redis_crate_is_fine_in_its_corner_and_our_module_of_that_name_everywhere() {
+    fn the_redis_crate_is_fine_in_its_places_and_our_module_redis_everywhere() {
         assert_eq!(lines("engine/redis/link.rs", "use redis::Value;"), NONE);
         assert_eq!(lines("client/builder.rs", "use redis::Client;"), NONE);
         assert_eq!(

@@ -1,10 +1,12 @@
-//! The form of a script: a header that tells what it takes and gives, names for what it takes, plain Lua.
+//! The form of a script: a header with keys, arguments and reply, names for keys and arguments, plain Lua.
+//!
+//! A part, which several scripts begin with, has functions only: its header says `-- part` and what they take.
 
 use super::Finding;
 use super::lua_code::Script;
 use crate::tree::Tree;
 
-/// What a script may not hold, and why.
+/// What a script may not contain, and why.
 const BANNED: [(&str, &str); 4] = [
     (
         "tostring(",
@@ -23,10 +25,29 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn check_file(path: &str, text: &str) -> Vec<Finding> {
     let script = Script::new(text);
-    let mut findings = check_header(path, &script);
-    findings.extend(check_names(path, &script));
+    let mut findings = match script.has_header("part") {
+        true => check_part(path, &script),
+        false => [check_header(path, &script), check_names(path, &script)].concat(),
+    };
     findings.extend(check_banned(path, text, &script));
     findings
+}
+
+/// A part has local functions and nothing else: it takes what they are given, and does nothing by itself.
+fn check_part(path: &str, script: &Script<'_>) -> Vec<Finding> {
+    let is_function = |text: &str| text.starts_with("local function ") || text == "end";
+    script
+        .code
+        .iter()
+        .filter(|line| {
+            let is_outside = line.indent == 0 && !is_function(line.text);
+            is_outside || line.has_word("KEYS") || line.has_word("ARGV")
+        })
+        .map(|line| {
+            let what = "a part has local functions only, and KEYS and ARGV are not its own";
+            Finding::new(path, line.number, what)
+        })
+        .collect()
 }
 
 /// `KEYS`, `ARGV` (those it uses) and `reply` have a line each.
@@ -119,6 +140,15 @@ mod tests {
         let text = "-- Asks.\n-- KEYS  1 lock\n-- reply how many\nlocal lock = KEYS[1]\nreturn redis.call('HLEN', lock)";
 
         assert_eq!(lines(text), NONE);
+    }
+
+    #[test]
+    fn a_part_has_functions_only() {
+        let part = "-- Part.\n-- part  count(lock)\nlocal function count(lock)\n    return redis.call('HLEN', lock)\nend\n";
+
+        assert_eq!(lines(part), NONE);
+        assert_eq!(lines(&format!("{part}count(1)\n")), [6]);
+        assert_eq!(lines(&part.replace("'HLEN', lock", "'HLEN', KEYS[1]")), [4]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl<'a> Script<'a> {
 }
 
 impl Line<'_> {
-    /// The server commands that the line calls, in capitals; `None` for one that is not written out.
+    /// The server commands that the line calls, in capitals; `None` for one that is not a literal.
     pub(super) fn commands(&self) -> Vec<Option<String>> {
         ["redis.call", "redis.pcall"]
             .into_iter()
@@ -65,7 +65,7 @@ impl Line<'_> {
             .any(|command| commands.contains(&command.as_str()))
     }
 
-    /// Whether the word stands in the line as one.
+    /// Whether the line contains the word as a whole word.
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.text
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read_in_any_case_and_only_if_written_out() {
+    fn commands_are_read_in_any_case_and_only_from_literals() {
         let script = Script::new("return { redis.call('pttl', a), redis.pcall(command) }");
 
         assert_eq!(script.code[0].commands(), [Some("PTTL".to_owned()), None]);

@@ -1,10 +1,10 @@
-//! What a script may do to the server: repeatable writes, an end for every key, messages last.
+//! What a script may do on the server: writes that can be repeated, an expiry for every key, messages last.
 
 use super::Finding;
 use super::lua_code::{Line, Script};
 use crate::tree::Tree;
 
-/// They add instead of setting: a repeated call would count twice.
+/// Commands that add instead of setting: a repeated call would count twice.
 const ADDING: [&str; 9] = [
     "INCR",
     "INCRBY",
@@ -17,7 +17,7 @@ const ADDING: [&str; 9] = [
     "APPEND",
 ];
 
-/// They touch or walk the whole server.
+/// Commands that change or scan the whole server.
 const SERVER_WIDE: [&str; 9] = [
     "KEYS",
     "SCAN",
@@ -30,7 +30,7 @@ const SERVER_WIDE: [&str; 9] = [
     "CONFIG",
 ];
 
-/// They can bring a key into being.
+/// Commands that can create a key.
 const CREATING: [&str; 13] = [
     "SET", "SETNX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "ZADD", "SADD", "RPUSH", "LPUSH",
     "RESTORE", "COPY",
@@ -40,7 +40,7 @@ const EXPIRING: [&str; 4] = ["PEXPIRE", "PEXPIREAT", "PSETEX", "EXPIRE"];
 
 const PUBLISHING: [&str; 2] = ["PUBLISH", "SPUBLISH"];
 
-/// They change nothing; every command that is not listed is taken for a write.
+/// Commands that change nothing; every command that is not listed counts as a write.
 const READING: [&str; 35] = [
     "EXISTS",
     "GET",
@@ -116,7 +116,7 @@ fn check_commands(path: &str, script: &Script<'_>) -> Vec<Finding> {
     findings
 }
 
-/// A script that can create a key gives it an end, or tells in a line `-- stays …` which key has none, and why.
+/// A script that can create a key makes it expire, or says in a line `-- stays …` which key does not, and why.
 fn check_expiry(path: &str, script: &Script<'_>) -> Option<Finding> {
     let expires = |line: &Line<'_>| {
         line.calls(&EXPIRING) || line.text.contains("'PX'") || line.text.contains("'PXAT'")
@@ -129,7 +129,7 @@ fn check_expiry(path: &str, script: &Script<'_>) -> Option<Finding> {
     Some(Finding::new(path, line.number, what))
 }
 
-/// The numbers of lines that write on a path on which a message went out before. Goes by indentation.
+/// The numbers of lines that write on a path on which a message was published before. Judged by indentation.
 fn writes_after_publish(script: &Script<'_>) -> Vec<usize> {
     let mut writes = Vec::new();
     for (at, line) in script.code.iter().enumerate() {
@@ -141,7 +141,7 @@ fn writes_after_publish(script: &Script<'_>) -> Vec<usize> {
     writes
 }
 
-/// Follows the code from a line with this indentation until the path surely returns.
+/// Follows the code from a line with this indentation until the path returns for certain.
 fn writes_on_path(after: &[Line<'_>], mut indent: usize) -> Vec<usize> {
     let mut writes = Vec::new();
     let mut lines = after.iter();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_after_a_message_is_found_on_any_path_that_goes_on() {
+    fn a_write_after_a_message_is_found_on_any_path_that_does_not_return() {
         let straight = "redis.call('PUBLISH', c, '0')\nredis.call('DEL', k)";
         let after_branch =
             "if a then\n    redis.call('PUBLISH', c, '0')\nend\nredis.call('DEL', k)\nreturn 1";
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_add_or_walk_the_server_or_are_not_written_out_are_found() {
+    fn commands_that_add_or_scan_the_server_or_are_not_literals_are_found() {
         for bad in [
             "redis.call('HINCRBY', k, f, 1)",
             "redis.call('incr', k)",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_an_end_is_found_unless_the_header_tells_why() {
+    fn a_key_without_an_expiry_is_found_unless_the_header_says_why() {
         let bare = "redis.call('HSET', k, f, 1)";
 
         assert_eq!(lines(bare), [1]);

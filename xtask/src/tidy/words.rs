@@ -44,7 +44,7 @@ const WORDS: [(&str, Where, &str); 8] = [
     ),
 ];
 
-/// Folders of somebody's machine.
+/// Folders that exist on one machine only.
 const PATHS: [&str; 3] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_may_name_what_source_may_not_do() {
+    fn prose_may_name_words_that_are_banned_from_source() {
         assert_eq!(found("x.md", concat!("no `TO", "DO` in source")), 0);
         assert_eq!(found("x.md", concat!("it is sim", "ply so")), 1);
     }

@@ -34,7 +34,7 @@ pub(crate) fn cmd_man(args: &ManArgs) -> ExitCode {
 
 fn page(command: Option<&str>) -> Result<Vec<u8>, String> {
     let mut all = cli::description();
-    // Subcommands get their full names by it.
+    // This gives the subcommands their full names.
     all.build();
     let described = match command {
         None => all,

@@ -98,7 +98,7 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-/// The signal's number, everywhere.
+/// The signal's number, on every system.
 const KILL: i32 = 9;
 
 /// What happens to the command when the lock is lost.
@@ -166,7 +166,7 @@ Examples:
   FERROLOCK_URL=redis://:secret@db ferrolock run --lease 10s --max-hold 1h import -- ./import
       taken over 10 s after a crash, ended after an hour";
 
-/// Runs it and gives the exit code of the whole.
+/// Runs the command under the lock; returns the exit code of the whole run.
 pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
     signals::unblock();
     let style = match (args.json, args.quiet) {
@@ -200,7 +200,7 @@ struct Plan {
     name: String,
     program: PathBuf,
     words: Vec<OsString>,
-    /// What was open before we opened anything: the command's.
+    /// The handles that were open before we opened any: the command inherits them.
     inherited: Vec<RawFd>,
     address: Address,
     limit: Limit,
@@ -264,7 +264,7 @@ impl Plan {
             helpers = Helpers::start(&self).map_err(|why| supervise::refusal(&why))?;
             Ok::<_, Failure>(())
         };
-        // Connecting begins first: it is what the rest waits for, and goes on in another thread.
+        // Connecting begins first: it takes longest, and goes on in another thread.
         let both = async { tokio::try_join!(biased; obtaining, starting) };
         let obtained = tokio::select! {
             biased;
@@ -308,7 +308,7 @@ impl Plan {
         }
     }
 
-    /// What is left to do once the lock is ours.
+    /// Runs the command once the lock is ours, and releases the lock.
     async fn run(
         &self,
         client: &Client,
@@ -351,7 +351,7 @@ impl Plan {
         let verdict = supervisor.until_the_end(&guard, report).await;
         let mut shim = supervisor.dismiss();
         let verdict = match verdict {
-            // It may have died by the shim's hand, and the shim be on its way out.
+            // The shim may have killed it, and may be about to end.
             Verdict::Ended(End::Signal(KILL)) if shim.ended().await == Fate::HasKilled => {
                 report.tell(&Event::Signalled {
                     signal: "KILL",
@@ -384,7 +384,7 @@ impl Plan {
         report: &mut Report,
     ) -> Result<u8, Failure> {
         let end = match verdict {
-            // A time that was over leaves the lock ours, to be free for others when we end.
+            // At the end of `--max-hold` the lock is still ours: we release it before we end.
             Verdict::Lost if guard.state() == HoldState::Held => {
                 let limit = guard.remaining();
                 let released = tokio::time::timeout(limit, guard.unlock()).await;
@@ -393,7 +393,7 @@ impl Plan {
                 }
                 return Ok(exit::LOST);
             }
-            // The drop sends a release all the same; nobody waits for a server that may be gone.
+            // The drop sends a release all the same; we do not wait for a server that may be gone.
             Verdict::Lost => return Ok(exit::LOST),
             Verdict::NotRun(failure) => {
                 let _ = guard.unlock().await;
@@ -446,7 +446,7 @@ fn label_of(program: &Path) -> String {
     name.chars().filter(|c| !c.is_control()).take(60).collect()
 }
 
-/// `90s`, `5m`, `1h 30m`; the message says so.
+/// Reads `90s`, `5m`, `1h 30m`; the error message shows these forms.
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|why| format!("{why}: write it like 500ms, 90s, 5m or '1h 30m'"))

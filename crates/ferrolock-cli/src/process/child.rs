@@ -1,4 +1,4 @@
-//! What becomes of a child process. A look does not take it from the system's table.
+//! How a child process ended or stopped. Looking does not reap it.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::signal::unix;
 
 use crate::exit;
 
-/// How long the end of a process of ours is waited for; somebody may have stopped it.
+/// How long we wait for the end of a process of ours; another process may have stopped it.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// How a process ended.
@@ -19,7 +19,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// What a shell would give for it.
+    /// The exit code that a shell would give for it.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -32,7 +32,7 @@ impl End {
     }
 }
 
-/// How the child ended, if it has. It stays a zombie: its number, and its group's, are nobody else's until then.
+/// How the child ended, if it has. It stays a zombie: until it is reaped, no other process or group gets its number.
 pub(crate) fn end_of(child: Pid) -> io::Result<Option<End>> {
     let ended = look(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     Ok(ended.and_then(|status| {
@@ -52,15 +52,15 @@ pub(crate) fn stop_of(child: Pid) -> io::Result<Option<Signal>> {
         .and_then(Signal::from_named_raw))
 }
 
-/// Ends a process of ours that has nothing to do yet, also one that somebody has stopped.
+/// Kills a process of ours that has nothing to do yet, also one that is stopped, and reaps it.
 pub(crate) async fn end(child: Pid, children: &mut unix::Signal) {
     let _ = kill_process(child, Signal::KILL);
     let _ = wait_for_end(child, children).await;
 }
 
-/// Waits for the end of a child that is on its way out, and takes it from the system's table.
+/// Waits at most `END_MAX` for the end of a child that was made to end, and reaps it.
 ///
-/// `children` tells when a child has ended. `None`: it has not, in all that time.
+/// `children` wakes us when a child has ended. `None`: it has not ended in that time.
 pub(crate) async fn wait_for_end(
     child: Pid,
     children: &mut unix::Signal,
@@ -76,7 +76,7 @@ pub(crate) async fn wait_for_end(
     end
 }
 
-/// Takes a child that has ended from the system's table: another process may get its number then.
+/// Reaps a child that has ended: another process may get its number then.
 pub(crate) fn take_off(child: Pid) {
     let _ = look(child, WaitIdOptions::EXITED);
 }

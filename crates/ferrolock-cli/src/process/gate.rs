@@ -1,8 +1,8 @@
 //! The gate: the command's process, before it becomes the command.
 //!
-//! Its standard input is a socket to `ferrolock`. What opens the gate is the real standard input, handed over there
-//! together with what the lock adds to the environment; the socket's end says that `ferrolock` is gone, and then nothing
-//! is run.
+//! Its standard input is a socket to `ferrolock`. To open the gate, `ferrolock` sends the real standard input through it,
+//! together with the variables that it adds to the environment. If the socket is closed instead, `ferrolock` is gone, and
+//! nothing is run.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Starts the process that will become `program`, called by its first word, with those handles of ours.
+    /// Starts the process that will become `program`. The first of `words` is its `argv[0]`; it inherits these handles.
     pub(crate) fn start(
         program: &Path,
         words: &[OsString],
@@ -60,7 +60,7 @@ impl Gate {
         Group::of(self.pid)
     }
 
-    /// Whether the process waits there, or has become the command and runs.
+    /// Whether the process waits at the gate, or has become the command and runs.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(child::end_of(self.pid), Ok(None))
     }
@@ -74,7 +74,7 @@ impl Gate {
         handles::pass(&self.socket, stdio::stdin(), text.as_bytes())
     }
 
-    /// There is nothing to open it for.
+    /// Ends the process: there will be no command.
     pub(crate) async fn end(self, children: &mut unix::Signal) {
         child::end(self.pid, children).await;
     }
@@ -117,13 +117,13 @@ pub(crate) fn wait_and_become(mut words: impl Iterator<Item = OsString>) -> Exit
             command.arg0(name).args(words).envs(variables(&environment));
             refuse(socket.as_fd(), &become_command(&mut command, input))
         }
-        // It shall not run.
+        // `ferrolock` is gone, or does not want the command to run.
         Ok(None) => ExitCode::from(NOT_EXECUTABLE),
         Err(why) => refuse(socket.as_fd(), &why),
     }
 }
 
-/// Tells `ferrolock` why there is no command; if it is gone there is nobody to tell.
+/// Sends `ferrolock` the reason why there is no command; if `ferrolock` is gone, the write fails, which does not matter.
 fn refuse(socket: BorrowedFd<'_>, why: &io::Error) -> ExitCode {
     let code = why.raw_os_error().unwrap_or_default();
     let _ = rio::write(socket, &code.to_ne_bytes());
@@ -132,15 +132,15 @@ fn refuse(socket: BorrowedFd<'_>, why: &io::Error) -> ExitCode {
 
 /// Has the system end this process, and the command it becomes, with `ferrolock`.
 ///
-/// The shim does so too, and for the whole group: this is for the case that somebody ends both at once. It follows the
-/// thread that has started us, which is the main one and lasts as long as its process. A parent that is gone already
-/// shows at the socket.
+/// The shim does so too, and for the whole group: this is for the case that both are killed at once. The system sends the
+/// signal when the thread that started us ends, which is the main one and lasts as long as its process. If the parent is
+/// gone already, the socket is closed.
 fn end_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// As they were sent.
+/// The names and values of the variables that `Gate::open` sent.
 fn variables(text: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
     text.split(|byte| *byte == 0).filter_map(|variable| {
         let mut parts = variable.splitn(2, |byte| *byte == b'=');

@@ -12,16 +12,16 @@ use super::procfs;
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
-/// How long after a look at a group the next one comes, by the time since its leader ended. Each look reads the system's whole
-/// table, and a process of another user may be waited for without end.
+/// The pause before the next look at a group, by the time since its leader ended. Each look reads the system's whole process
+/// table, and a process of another user, which cannot be killed, may live on for any time.
 pub(crate) fn pause_between_looks(since_end: Duration) -> Duration {
     (since_end / 8).clamp(LOOK_MIN, LOOK_MAX)
 }
 
 /// All processes that were started in a group and have not left it.
 ///
-/// The number of the command's group is not given to anybody else while one of them is there, be it as a zombie;
-/// `ferrolock` does not reap the command before nobody sends signals to the group any more.
+/// No other group gets the number of the command's group while one of them exists, even as a zombie; `ferrolock` reaps the
+/// command only when neither it nor the shim sends signals to the group any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group(Pid);
 
@@ -31,9 +31,9 @@ impl Group {
         Self(leader)
     }
 
-    /// The one that we are in. `None`: its leader is outside of our namespace, so that it has no number here.
+    /// The group that we are in. `None`: its leader is outside of our namespace, so that it has no number here.
     pub(crate) fn own() -> Option<Self> {
-        // Of the other crate's function zero is no value.
+        // The same function of `rustix` cannot return zero.
         Pid::from_raw(nix::unistd::getpgrp().as_raw()).map(Self)
     }
 
@@ -51,8 +51,8 @@ impl Group {
 
     /// Whether none of them runs or could run again.
     ///
-    /// A dead one whose parent does not look (a stopped `ferrolock`) is still in the group, so the group's existence is
-    /// asked first and its members only then.
+    /// A dead process that its parent (a stopped `ferrolock`) has not reaped is still in the group. So we first ask whether
+    /// the group exists, and if it does, whether one of its members is alive.
     pub(crate) fn is_gone(self) -> bool {
         test_kill_process_group(self.0) == Err(Errno::SRCH)
             || procfs::has_living(self.0) == Some(false)
@@ -63,7 +63,7 @@ impl Group {
 mod tests {
     use super::*;
 
-    /// What is gone is noticed at most an eighth later than it could be, and half a second.
+    /// The end of a group is noticed late by at most an eighth of the time waited, and at most half a second.
     #[test]
     fn a_group_is_looked_at_ever_more_rarely() {
         let looks = |until: Duration| {

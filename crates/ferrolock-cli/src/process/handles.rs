@@ -1,7 +1,8 @@
-//! Open handles: what the command may inherit and what it may not, and handing one to another process.
+//! Open handles: which of them the command may inherit, and handing one to another process.
 //!
-//! Whoever starts `ferrolock` may pass handles on to the command, as `3< file` in a shell does. What `ferrolock` opened
-//! itself is its own; but not every library marks what it opens as not to be inherited (LMDB does not).
+//! The process that starts `ferrolock` may pass handles on to the command, as `3< file` in a shell does. The command must
+//! not inherit those that `ferrolock` opened itself; but not every library opens its files with close-on-exec (LMDB does
+//! not).
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -14,16 +15,16 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Standard input, output and error output are everybody's.
+/// The first handle above standard input, output and error output, which every process inherits.
 const FIRST: RawFd = 3;
 
-/// The handles above the standard streams that are open now; none where the system does not tell.
+/// The handles above the standard streams that are open now; none where the system has no `/proc`.
 pub(crate) fn open_now() -> Vec<RawFd> {
     let Ok(folder) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
     };
     let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    // Among them is the handle of this reading itself, which is closed on the way out.
+    // Among them is the handle of this listing itself, which is closed once it was read.
     let handles: Vec<RawFd> = numbers.filter(|number| *number >= FIRST).collect();
     handles
         .into_iter()
@@ -57,8 +58,8 @@ pub(crate) fn pass(socket: &UnixStream, handle: BorrowedFd<'_>, text: &[u8]) -> 
     (&mut &*socket).write_all(text)
 }
 
-/// What was handed to us, waited for if `flags` do not say otherwise. `None`: the other end is gone. An error: it has come
-/// without the handle, among others.
+/// Receives a handle and its text, and waits for them if `flags` do not say otherwise. `None`: the other end is gone. One
+/// cause of an error: the message came without the handle.
 pub(crate) fn receive(
     socket: &UnixStream,
     flags: RecvFlags,
@@ -76,7 +77,7 @@ pub(crate) fn receive(
     });
     let Some(handle) = handle else {
         let is_lost = received.bytes > 0;
-        // As when this process may have no more handles.
+        // This happens when this process may have no more handles.
         return if is_lost {
             Err(Errno::MFILE.into())
         } else {
@@ -88,13 +89,13 @@ pub(crate) fn receive(
     Ok(Some((handle, text)))
 }
 
-/// As an argument for the gate.
+/// The handles as an argument for the gate.
 pub(crate) fn to_text(handles: &[RawFd]) -> String {
     let numbers: Vec<String> = handles.iter().map(RawFd::to_string).collect();
     numbers.join(",")
 }
 
-/// The reverse; what is not a number is left out.
+/// The reverse of `to_text`; words that are no numbers are left out.
 pub(crate) fn from_text(text: &str) -> Vec<RawFd> {
     text.split(',')
         .filter_map(|number| number.parse().ok())

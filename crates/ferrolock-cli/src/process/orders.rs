@@ -1,4 +1,4 @@
-//! What `ferrolock` tells the shim: one line each, through a pipe.
+//! The orders that `ferrolock` sends to the shim: one line each, through a pipe.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use rustix::process::Pid;
 use super::group::Group;
 use crate::clock::Moment;
 
-/// One line to the shim. The pipe's end is a message too: `ferrolock` is gone, kill the group.
+/// One line to the shim. A closed pipe is an order too: `ferrolock` is gone, kill the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Whom to kill.
+    /// The group to kill.
     Group(Group),
-    /// When, if nothing else is said until then.
+    /// When to kill it, if no other order comes until then.
     Deadline(Moment),
-    /// No time is set: only the end of `ferrolock` counts.
+    /// Kill it only when `ferrolock` is gone.
     NoDeadline,
-    /// The command has ended: nobody is to be killed any more.
+    /// The command has ended: do not kill the group.
     Done,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_a_group_is_ever_killed() {
+    fn lines_without_a_valid_group_are_no_orders() {
         for line in [
             "group 1", "group 0", "group -5", "group x", "group", "", "kill 7",
         ] {

@@ -1,4 +1,4 @@
-//! What the system tells of processes that are not our children.
+//! The state of processes that are not our children, from `/proc`.
 
 use rustix::process::Pid;
 
@@ -16,11 +16,11 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether a process of this group runs or is stopped. `None`: it cannot be told here.
+/// Whether a process of this group runs or is stopped. `None`: there is no proc file system to ask.
 pub(crate) fn has_living(group: Pid) -> Option<bool> {
     let group = group.as_raw_pid();
     let mut folders = std::fs::read_dir("/proc").ok()?;
-    // Without a look at ourselves there is no proc file system.
+    // If even we are not in it, it is no proc file system.
     stat(rustix::process::getpid().as_raw_pid())?;
     Some(folders.any(|entry| {
         let pid = entry
@@ -31,7 +31,7 @@ pub(crate) fn has_living(group: Pid) -> Option<bool> {
     }))
 }
 
-/// The program's name stands in parentheses and may hold anything, so what follows it is read.
+/// The program's name stands in parentheses and may contain any character, so only what follows the last `)` is read.
 fn parse(line: &str) -> Option<Stat> {
     let (_, rest) = line.rsplit_once(')')?;
     let mut words = rest.split_ascii_whitespace();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_do_not_count() {
+    fn a_zombie_is_not_alive() {
         assert!(!parse("7 (x) Z 3 4 5").unwrap().is_alive);
         assert_eq!(parse("7 (x"), None);
     }

@@ -20,19 +20,19 @@ use super::orders::Order;
 use super::watch::HAS_KILLED;
 use super::{SHIM, SHIM_NAME, handles, this_program};
 
-/// How long it has for a sign: a machine that is short of memory lets a process stand still for seconds. The lock is renewed
-/// meanwhile.
+/// How long we wait for a sign from it: on a machine that is short of memory a process may stand still for seconds. The lock
+/// is renewed meanwhile.
 const SIGN_MAX: Duration = Duration::from_secs(10);
-/// How often it is let go on meanwhile: another process may have stopped it.
+/// How often we continue it meanwhile: another process may have stopped it.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 
-/// What has become of it.
+/// Whether the shim is alive, and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Alive,
-    /// It has done what it is there for: nothing of the group is left.
+    /// It has killed the group and ended: no process of the group is left.
     HasKilled,
-    /// Somebody has ended it, or it was dismissed.
+    /// It was killed, or it was dismissed.
     Ended,
 }
 
@@ -41,22 +41,22 @@ pub(crate) enum Fate {
 pub(crate) struct Shim {
     pid: Pid,
     orders: PipeWriter,
-    /// Leads to its error output, on which it prints nothing: a standard stream is what a process can be handed without
-    /// unsafe code, and more follows through this one.
+    /// The other end is its error output, on which it prints nothing: without unsafe code a new process can only be given
+    /// standard streams, and through this one we send it more handles.
     socket: UnixStream,
     ready: Receiver,
 }
 
 impl Shim {
-    /// Starts it, with nobody to kill yet.
+    /// Starts it, without a group to kill yet.
     pub(crate) fn start() -> io::Result<Self> {
         Self::start_with(None, &[])
     }
 
-    /// Starts it. Its charge is in its pipes before it is there: we may be gone the moment after.
+    /// Starts it. Lifeline and orders are in its socket and pipe before it starts: we may be killed the moment after.
     pub(crate) fn start_with(lifeline: Option<OwnedFd>, orders: &[Order]) -> io::Result<Self> {
         let (input, pipe) = io::pipe()?;
-        // A shim that somebody has stopped must not make us wait.
+        // We must not wait for a shim that was stopped.
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
         let (socket, other) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
@@ -81,12 +81,12 @@ impl Shim {
         })
     }
 
-    /// Waits until no signal but KILL and STOP reaches it. An error: it has ended instead, or takes too long.
+    /// Waits until it has blocked all signals but KILL and STOP. An error: it has ended instead, or takes too long.
     pub(crate) async fn ready(&self) -> io::Result<()> {
         self.heard().await
     }
 
-    /// Waits for its next sign, and lets it go on.
+    /// Waits for its next sign, and continues it if it is stopped.
     async fn heard(&self) -> io::Result<()> {
         let waking = async {
             loop {
@@ -112,8 +112,8 @@ impl Shim {
         }
     }
 
-    /// Gives it its charge, and waits until it has taken it. With the lifeline, what we hold stays ours until the shim
-    /// has ended too.
+    /// Gives it the group to kill, and waits until it has taken it. With the lifeline, the locks that we hold in a store stay
+    /// ours until the shim has ended too.
     pub(crate) async fn entrust(
         &self,
         lifeline: Option<OwnedFd>,
@@ -126,22 +126,22 @@ impl Shim {
         self.heard().await
     }
 
-    /// Tells it something. A line is short enough to be written whole or not at all.
+    /// Sends it an order. A line is short enough to be written whole or not at all.
     pub(crate) fn tell(&self, order: Order) -> io::Result<()> {
         write(&self.orders, order)
     }
 
-    /// What has become of it until now.
+    /// Whether it is alive now, and if not, how it ended.
     pub(crate) fn fate(&self) -> Fate {
         fate(&child::end_of(self.pid))
     }
 
-    /// Nothing more is wanted of one that has ended.
+    /// Reaps one that has ended.
     pub(crate) fn bury(self) {
         child::take_off(self.pid);
     }
 
-    /// Lets one go on that somebody has stopped. True: it was.
+    /// Continues it if it was stopped; returns whether it was.
     pub(crate) fn wake(&self) -> bool {
         let is_stopped = matches!(child::stop_of(self.pid), Ok(Some(_)));
         if is_stopped {
@@ -150,15 +150,16 @@ impl Shim {
         is_stopped
     }
 
-    /// Ends one that has no charge.
+    /// Ends one that has no group to kill.
     pub(crate) async fn end(self, children: &mut unix::Signal) {
         child::end(self.pid, children).await;
     }
 
-    /// Takes its charge away: from now on it kills nobody.
+    /// Tells it to end without killing the group.
     pub(crate) fn dismiss(self, children: unix::Signal) -> Dismissed {
         if self.tell(Order::Done).is_err() {
-            // It is stopped and its pipe is full, or it is gone: else it would wake up one day and kill a stranger.
+            // It is gone, or it is stopped and its pipe is full: continued later, it would kill a group that may be another's
+            // by then.
             let _ = kill_process(self.pid, Signal::KILL);
         }
         Dismissed {
@@ -186,11 +187,11 @@ fn write(mut pipe: &PipeWriter, order: Order) -> io::Result<()> {
     pipe.write_all(format!("{order}\n").as_bytes())
 }
 
-/// A shim on its way out.
+/// A shim that was told to end.
 #[derive(Debug)]
 pub(crate) struct Dismissed {
     pid: Pid,
-    /// Tells when a child has ended.
+    /// Wakes us when a child has ended.
     children: unix::Signal,
 }
 

@@ -8,13 +8,13 @@ use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// End a `ferrolock` that has not started its command.
+/// They end a `ferrolock` that has not started its command.
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// Are the command's while it runs, besides those.
+/// Passed on to the command while it runs, as are the ones above.
 ///
-/// Not among them: what tells of a mistake of our own (as SEGV), and what no safe interface of the system has a name for
-/// (the real-time signals). Those end us, and the shim ends the command.
+/// Not among them: signals caused by our own bugs (as SEGV), and signals for which no safe interface has a name (the
+/// real-time signals). Those end `ferrolock`, and the shim ends the command.
 const FORWARDED: &[Signal] = &[
     Signal::USR1,
     Signal::USR2,
@@ -30,7 +30,8 @@ const FORWARDED: &[Signal] = &[
     #[cfg(target_os = "linux")]
     Signal::STKFLT,
     Signal::WINCH,
-    // In this order: who finds both was let go on and then stopped again. While we are stopped, nobody finds anything.
+    // In this order: if both have come, `ferrolock` was continued and then stopped again. While it is stopped it reads
+    // no signals.
     Signal::CONT,
     Signal::TSTP,
 ];
@@ -42,27 +43,27 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Those that end a wait.
+    /// Listens to the signals that end a wait.
     pub(crate) fn ending() -> io::Result<Self> {
         let mut signals = Self { heard: Vec::new() };
         signals.listen(&ENDING)?;
         Ok(signals)
     }
 
-    /// Those that are passed on to the command; with them what has come since the wait was over.
+    /// Also listens to the signals that are passed on to the command, and keeps those that have come since the wait was over.
     ///
-    /// The ones that ended the wait go on being heard by the same ears: new ones would not know what came before them.
+    /// The streams of the signals that end a wait are kept: new streams would not have what came before they were made.
     pub(crate) fn and_forwarded(mut self) -> io::Result<Self> {
         self.listen(FORWARDED)?;
         Ok(self)
     }
 
-    /// A child has ended, stopped or gone on.
+    /// The signal that a child has ended, stopped or continued.
     pub(crate) fn of_children() -> io::Result<unix::Signal> {
         unix::signal(SignalKind::child())
     }
 
-    /// A signal that we were started to ignore, as by `nohup`, stays ignored, here and in the command.
+    /// A signal that `ferrolock` was started to ignore, as by `nohup`, stays ignored, here and in the command.
     fn listen(&mut self, signals: &[Signal]) -> io::Result<()> {
         for signal in signals {
             if !is_ignored(*signal) {
@@ -87,9 +88,9 @@ impl Signals {
     }
 }
 
-/// Lets all those signals come that whoever started us has blocked, and the one by which we stop.
+/// Unblocks all these signals, which our parent may have blocked, and the one by which we stop ourselves.
 ///
-/// Before the first thread is started: the others inherit the mask.
+/// To be called before the first thread is started: the others inherit the mask.
 pub(crate) fn unblock() {
     let heard = ENDING.iter().chain(FORWARDED).map(|signal| signal.as_raw());
     let set: SigSet = heard
@@ -103,7 +104,7 @@ pub(crate) fn unblock() {
 pub(crate) fn block_terminal_output_stops() {
     let mut set = SigSet::empty();
     set.add(NixSignal::SIGTTOU);
-    // What is started from here begins with no signal blocked: the standard library sees to it.
+    // Child processes begin with no signal blocked: the standard library sees to it.
     let _ = set.thread_block();
 }
 
@@ -115,12 +116,12 @@ pub(crate) fn name(signal: i32) -> String {
     }
 }
 
-/// Whether we were started to ignore it.
+/// Whether `ferrolock` was started to ignore it.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     ignored() >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// One bit per ignored signal, where the system tells; read once, before the first handler is set.
+/// One bit per ignored signal; none where the system has no `/proc`. Read once, before the first handler is set.
 fn ignored() -> u64 {
     static IGNORED: OnceLock<u64> = OnceLock::new();
     *IGNORED.get_or_init(|| {
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
     use testkit::process::alone;
 
-    /// Signals are the whole process's: another test would hear those that are raised here, and raise its own.
+    /// Signals go to the whole process: another test would receive those that are raised here, and raise its own.
     fn alone_with_signals(story: impl Future<Output = ()>) {
         alone(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -146,9 +147,9 @@ mod tests {
         });
     }
 
-    /// A signal between the end of the wait and the start of the command was nobody's.
+    /// A signal between the end of the wait and the start of the command was lost.
     #[test]
-    fn what_comes_before_the_command_is_passed_on_to_it() {
+    fn a_signal_that_comes_before_the_command_starts_is_passed_on_to_it() {
         alone_with_signals(async {
             let signals = Signals::ending().unwrap();
             let mut other = Signals::ending().unwrap();
@@ -163,10 +164,10 @@ mod tests {
 
     /// As after `fg` and Ctrl-Z at once. The other way round the stop would be undone.
     #[test]
-    fn going_on_comes_before_the_next_stop() {
+    fn cont_is_delivered_before_tstp() {
         alone_with_signals(async {
             let mut signals = Signals::ending().unwrap().and_forwarded().unwrap();
-            // Heard last, by ears of its own: what was raised before it has come through the runtime's pipe then.
+            // Raised last: when this separate stream has it, the runtime has received the signals raised before it.
             let mut last = unix::signal(SignalKind::child()).unwrap();
             for signal in [NixSignal::SIGCONT, NixSignal::SIGTSTP, NixSignal::SIGCHLD] {
                 nix::sys::signal::raise(signal).unwrap();

@@ -1,4 +1,4 @@
-//! The terminal: who has it, and handing it over.
+//! The terminal: which process group has it, and handing it over.
 
 use std::fs::{File, OpenOptions};
 
@@ -16,14 +16,14 @@ use super::{procfs, signals};
 pub(crate) struct Terminal {
     handle: File,
     lent_to: Option<Group>,
-    /// As they were when the command got it first.
+    /// The terminal's modes when the command got it first.
     modes: Option<Termios>,
 }
 
 impl Terminal {
     /// `None`: there is none.
     pub(crate) fn open() -> Option<Self> {
-        // By this name, since a pager has it and its input is something else.
+        // Not standard input: that of a pager, for one, is not the terminal.
         let handle = OpenOptions::new()
             .read(true)
             .write(true)
@@ -39,7 +39,7 @@ impl Terminal {
 
     /// Gives it to the command's group at its start, or after a stop.
     ///
-    /// In a pipe (`… | less`) others of our group may need it: there the command gets it when it asks.
+    /// In a pipe (`… | less`) other processes of our group may need it: there the command gets it when it asks.
     pub(crate) fn offer(&mut self, group: Group) {
         if isatty(stdio::stdin()) && isatty(stdio::stdout()) {
             self.lend(group);
@@ -52,9 +52,9 @@ impl Terminal {
             .is_some_and(|group| self.foreground() == Some(group.id()))
     }
 
-    /// Gives it to the command's group, if we are in its foreground. True: the group has it.
+    /// Gives it to the command's group, if we are in its foreground; returns whether the group has it now.
     ///
-    /// Where our own group has no number, it could not be taken back, so it is not given.
+    /// If our own group has no number, we could not take it back, so we do not give it.
     pub(crate) fn lend(&mut self, group: Group) -> bool {
         let own = Group::own().map(Group::id);
         if own.is_none() || self.foreground() != own {
@@ -68,7 +68,7 @@ impl Terminal {
         is_lent
     }
 
-    /// Takes it back from the command, if the command still has it, or gave it to somebody who is gone. True: it is ours.
+    /// Takes it back if the command still has it, or gave it to a group that is gone; returns whether it is ours.
     pub(crate) fn take_back(&mut self) -> bool {
         let (Some(group), Some(foreground)) = (self.lent_to.take(), self.foreground()) else {
             return false;
@@ -78,7 +78,7 @@ impl Terminal {
         own.is_some_and(|own| tcsetpgrp(&self.handle, own.id()).is_ok())
     }
 
-    /// The same from a command that had no time to leave the terminal as it was.
+    /// Takes it back from a command that may not have restored the terminal's modes, and restores them.
     pub(crate) fn take_back_as_it_was(&mut self) {
         if self.take_back()
             && let Some(modes) = &self.modes
@@ -94,7 +94,8 @@ impl Terminal {
 
 /// Whether a shell watches our group and could let it go on after a stop.
 ///
-/// There is one if somebody in our group has a parent in another group of this session; the way up from here finds it.
+/// There is one if a process of our group has a parent in another group of this session. We look for it among our own
+/// ancestors.
 pub(crate) fn is_under_job_control() -> bool {
     let Some(own) = procfs::stat(rustix::process::getpid().as_raw_pid()) else {
         return false;

@@ -1,7 +1,8 @@
-//! The shim's own life: it waits for the pipe's end or for a deadline, kills the group, and ends when that is gone.
+//! What the shim process does: it waits until its pipe is closed or a deadline is over, kills the group, and ends when the
+//! group is gone.
 //!
-//! It is this program started again, in a session of its own, so neither the terminal nor a signal to a group of ours
-//! reaches it. It has one thread, no runtime, and does not look at its arguments.
+//! It is this program started again, in a session of its own, so it gets no signal from the terminal nor one sent to a group
+//! of ours. It has one thread and no runtime, and does not parse arguments.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,22 +26,22 @@ use crate::clock::Moment;
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
-/// What it says when it is ready, and when it has its charge.
+/// Written to `ferrolock` when the shim is ready, and when it knows the group.
 const SIGN: &[u8] = b"!";
 
-/// Its exit code after it has killed the group; zero says that there was no need to.
+/// The shim's exit code after it has killed the group; it is zero if it did not have to.
 pub(crate) const HAS_KILLED: u8 = 9;
 
 /// Everything the shim does.
 pub(crate) fn run() -> ExitCode {
-    // No signal but KILL and STOP is for us: whoever ends all our processes politely ends the command first.
+    // Only KILL and STOP act on us. If another process sends TERM to all our processes, the command ends first.
     let _ = SigSet::all().thread_block();
     let _ = setsid();
-    // Somebody may wait for the end of what we were passed on by chance.
+    // We may have inherited a pipe by chance, and its reader may wait for its end.
     handles::close_all_but(&[]);
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHIM_NAME);
-    // If nobody is there to hear it, there is all the more to do.
+    // If `ferrolock` is gone, the write fails; we go on, since then we have to kill the group.
     let _ = write(stdio::stdout(), SIGN);
     let mut watch = Watch::default();
     match watch.wait() {
@@ -60,10 +61,10 @@ enum Outcome {
 #[derive(Default)]
 struct Watch {
     group: Option<Group>,
-    /// Kept open until we end: what `ferrolock` holds is free only then.
+    /// Kept open until we end: the locks that `ferrolock` holds in a store become free only then.
     _lifeline: Option<OwnedFd>,
     deadline: Option<Moment>,
-    /// The beginning of a line.
+    /// The beginning of a line whose end has not come yet.
     unread: Vec<u8>,
 }
 
@@ -75,7 +76,7 @@ impl Watch {
                 .deadline
                 .is_some_and(|deadline| deadline <= Moment::now())
             {
-                // What was said before the deadline counts, however late we are.
+                // An order that was written before the deadline counts, however late we run.
                 match self.hear_what_is_there() {
                     Some(outcome) => return outcome,
                     None if self
@@ -104,7 +105,7 @@ impl Watch {
         None
     }
 
-    /// Reads what is there; the pipe's end is the end of `ferrolock`.
+    /// Reads from the pipe and carries out the orders in it. If the pipe is closed, `ferrolock` is gone.
     fn hear(&mut self) -> Option<Outcome> {
         let mut bytes = [0; 4096];
         match read(stdio::stdin(), &mut bytes) {
@@ -128,7 +129,7 @@ impl Watch {
                         self._lifeline = handle;
                         let _ = write(stdio::stdout(), SIGN);
                     }
-                    // Nobody has been killed, and `ferrolock` starts another.
+                    // We end without killing the group, and `ferrolock` starts another shim.
                     Err(_) => return Some(Outcome::Done),
                 },
                 Some(Order::Deadline(deadline)) => self.deadline = Some(deadline),
@@ -148,7 +149,8 @@ impl Watch {
         };
         let mut pause = LOOK_MIN;
         loop {
-            // Again each time: somebody of another user may have changed back, and a stopped one must be hit too.
+            // Sent at each turn: a process that ran as another user may have changed back, and a stopped one must be hit
+            // too.
             let _ = group.signal(Signal::KILL);
             if group.is_gone() {
                 return;
@@ -159,7 +161,7 @@ impl Watch {
     }
 }
 
-/// What was handed to us before the group was told; `None`: nothing was.
+/// The handle that `ferrolock` sent before it named the group; `None`: it sent none.
 fn lifeline() -> io::Result<Option<OwnedFd>> {
     let socket = fcntl_dupfd_cloexec(stdio::stderr(), 3)?;
     match handles::receive(&UnixStream::from(socket), RecvFlags::DONTWAIT) {

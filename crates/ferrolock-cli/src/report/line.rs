@@ -1,4 +1,4 @@
-//! Holders in words.
+//! Describes holders in words.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ferrolock::{Holder, Remaining};
 use rustix::stdio;
 use rustix::termios::tcgetwinsize;
 
-/// Without a terminal that tells its own.
+/// The columns that are assumed where the terminal does not tell its own.
 const WIDTH: usize = 80;
 
 /// The columns of the terminal.
@@ -29,7 +29,7 @@ pub(super) fn status(name: &str, holders: Option<&[Holder]>, width: usize) -> St
     kept.chain(['…']).collect()
 }
 
-/// Who holds it, for how long, and how long it lasts if nothing happens.
+/// Who holds the lock, for how long, and how long the lease lasts if it is not renewed.
 pub(crate) fn describe(holders: &[Holder]) -> String {
     match holders {
         [] => "it is just changing hands".to_owned(),
@@ -59,7 +59,7 @@ fn describe_one(holder: &Holder) -> String {
     format!("held by {who}{place}{since}{lease}")
 }
 
-/// What others wrote must not steer the terminal.
+/// Removes control characters: labels and host names of other clients must not steer the terminal.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
@@ -74,7 +74,7 @@ mod tests {
     use ferrolock::Client;
 
     #[tokio::test(start_paused = true)]
-    async fn a_holder_is_told_with_its_label_and_times() {
+    async fn a_holder_is_described_by_its_label_and_times() {
         let client = Client::memory();
         let lock = client.lock("x").label("report");
         let _guard = lock.lock().await.unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_does_not_steer_the_terminal() {
+    fn control_characters_of_other_clients_do_not_reach_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\r"), "a[2Jb");
     }
 }

@@ -1,7 +1,8 @@
-//! What is to be said, on its way to the error output.
+//! The queue of texts for the error output.
 //!
-//! The error output may be a pipe that nobody reads, or a terminal that is held. Who keeps deadlines must not wait for
-//! it, so a thread of its own writes. What does not fit its queue is left out, and how much that was is said in its place.
+//! The error output may be a pipe that no process reads, or a terminal that is held (Ctrl-S). The thread that keeps the
+//! deadlines must not wait for it, so another thread writes. Texts that do not fit its queue are left out, and a notice in
+//! their place says how many they were.
 
 use std::io::{self, Write, stderr};
 use std::sync::OnceLock;
@@ -14,28 +15,28 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::process::signals;
 
-/// Many times what a run has to say; only logs can be more.
+/// Many more than a run has without logs.
 const TEXTS_MAX: usize = 1024;
 
-/// Says that so many texts were left out.
+/// Makes the text that says how many texts were left out.
 type Notice = Box<dyn Fn(usize) -> String + Send + Sync>;
 
 enum Item {
     Text(Vec<u8>),
-    /// Called when all that came before is written.
+    /// Called when all items before it are written.
     Flush(Box<dyn FnOnce() + Send>),
 }
 
-/// Begun with the first text: most runs have nothing to say. `None`: the system has no thread for it.
+/// Started with the first text: most runs print nothing. `None`: the system refused the thread.
 static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
 static NOTICE: OnceLock<Notice> = OnceLock::new();
 
-/// How it is said that texts were left out; the first word counts.
+/// Sets the text that says that texts were left out; only the first call counts.
 pub(super) fn say_omissions_so(notice: impl Fn(usize) -> String + Send + Sync + 'static) {
     let _ = NOTICE.set(Box::new(notice));
 }
 
-/// Says it in one write, without waiting for whoever reads.
+/// Writes the text in one write, without waiting for the reader of the error output.
 pub(super) fn write(text: Vec<u8>) {
     match QUEUE.get_or_init(|| Queue::start(stderr(), notice)) {
         Some(queue) => queue.write(text),
@@ -50,14 +51,14 @@ pub(crate) fn flush() {
     }
 }
 
-/// The same, but for no longer than that, and while this thread does other things.
+/// Waits until everything is written, but at most that long, without blocking this thread.
 pub(super) async fn flush_within(limit: Duration) {
     if let Some(Some(queue)) = QUEUE.get() {
         queue.flush_within(limit).await;
     }
 }
 
-/// The same way for logs.
+/// Writes logs through the same queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log;
 
@@ -83,7 +84,7 @@ impl MakeWriter<'_> for Log {
 struct Queue {
     items: SyncSender<Item>,
     notice: fn(usize) -> String,
-    /// Texts that found no room, behind the last that did.
+    /// How many texts found no room since the last that did.
     left_out: AtomicUsize,
 }
 
@@ -101,9 +102,9 @@ impl Queue {
 
     fn write(&self, text: Vec<u8>) {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
-        let is_told = left_out == 0 || self.items.try_send(self.notice(left_out)).is_ok();
-        let again = if is_told { 0 } else { left_out };
-        if !is_told || self.items.try_send(Item::Text(text)).is_err() {
+        let is_noted = left_out == 0 || self.items.try_send(self.notice(left_out)).is_ok();
+        let again = if is_noted { 0 } else { left_out };
+        if !is_noted || self.items.try_send(Item::Text(text)).is_err() {
             self.left_out.fetch_add(again + 1, Ordering::Relaxed);
         }
     }
@@ -122,7 +123,7 @@ impl Queue {
         }
     }
 
-    /// Whether everything is written.
+    /// Waits at most that long; returns whether everything is written.
     async fn flush_within(&self, limit: Duration) -> bool {
         let (done, is_done) = oneshot::channel();
         let tell = Box::new(move || {
@@ -143,7 +144,7 @@ fn notice(left_out: usize) -> String {
 }
 
 fn work(items: &Receiver<Item>, into: &mut impl Write) {
-    // In the background of a terminal that wants silence it would stop us all.
+    // With `stty tostop`, a write from the terminal's background would stop our whole group.
     signals::block_terminal_output_stops();
     for item in items {
         match item {
@@ -153,7 +154,7 @@ fn work(items: &Receiver<Item>, into: &mut impl Write) {
     }
 }
 
-/// Nobody to tell is no reason to stop.
+/// An error output that is gone is no reason to stop.
 fn print(into: &mut impl Write, text: &[u8]) {
     let _ = into.write_all(text);
 }
@@ -164,7 +165,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Arc, Mutex};
 
-    /// Says that it was given something, and takes nothing while the test has it locked.
+    /// Reports each write to the test, and blocks in it while the test has `taken` locked.
     #[derive(Clone)]
     struct Reader {
         given: Sender<()>,
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// A queue, what has come out of it, and when the writer was given something.
+    /// A queue, what was written, and a message for each write.
     fn queue() -> (Queue, Arc<Mutex<Vec<u8>>>, Receiver<()>) {
         let (given, is_given) = channel();
         let taken = Arc::default();
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_said_in_its_place() {
+    fn a_notice_stands_in_place_of_the_texts_that_were_left_out() {
         let (queue, taken, is_given) = queue();
         let write = |text: &str| queue.write(format!("{text}\n").into_bytes());
         let held_up = taken.lock().unwrap();
@@ -216,14 +217,14 @@ mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 
-    /// On the one thread of a run.
+    /// On one thread, as a run has it.
     fn on_one_thread<T>(work: impl Future<Output = T>) -> T {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_time().build().unwrap().block_on(work)
     }
 
     #[test]
-    fn who_cannot_wait_for_ever_knows_whether_it_is_written() {
+    fn a_flush_with_a_limit_returns_whether_everything_is_written() {
         let (queue, taken, _is_given) = queue();
         let held_up = taken.lock().unwrap();
         queue.write(b"text".to_vec());
@@ -235,9 +236,9 @@ mod tests {
         assert_eq!(*taken.lock().unwrap(), b"text");
     }
 
-    /// The one thread of the runtime stood still for it: signals were not heard, and the limit of `--wait` not kept.
+    /// The flush blocked the one thread of the runtime: signals were not received, and the limit of `--wait` was not kept.
     #[test]
-    fn who_waits_until_it_is_written_does_other_things_meanwhile() {
+    fn a_flush_with_a_limit_does_not_block_the_thread() {
         let (queue, taken, _is_given) = queue();
         let held_up = taken.lock().unwrap();
         queue.write(b"text".to_vec());

@@ -3,7 +3,7 @@
 use crate::printed;
 
 #[test]
-fn every_shell_learns_our_words() {
+fn the_completion_script_of_every_shell_has_our_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let text = printed(&["completions", shell]);
 
@@ -12,7 +12,7 @@ fn every_shell_learns_our_words() {
 }
 
 #[test]
-fn bash_can_read_them() {
+fn bash_accepts_the_completion_script() {
     let text = printed(&["completions", "bash"]);
 
     let read = std::process::Command::new("bash")

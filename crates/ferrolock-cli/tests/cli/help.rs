@@ -18,7 +18,7 @@ fn every_help_has_examples() {
 }
 
 #[test]
-fn the_help_of_run_tells_every_exit_code() {
+fn the_help_of_run_lists_every_exit_code() {
     let help = printed(&["run", "--help"]);
 
     for code in ["64", "69", "71", "75", "76", "126", "127", "128+N"] {
@@ -27,7 +27,7 @@ fn the_help_of_run_tells_every_exit_code() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_prints_name_and_version() {
     let version = format!("ferrolock {}\n", env!("CARGO_PKG_VERSION"));
 
     assert_eq!(printed(&["--version"]), version);
@@ -44,13 +44,13 @@ fn a_mistake_is_one_line_on_the_error_output() {
     ] {
         let output = ferrolock(words);
 
-        let told = String::from_utf8(output.stderr).unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(64), "{words:?}");
         assert!(output.stdout.is_empty());
         assert!(
-            told.starts_with("ferrolock: ") && told.lines().count() == 1,
-            "{told}"
+            errors.starts_with("ferrolock: ") && errors.lines().count() == 1,
+            "{errors}"
         );
-        assert!(told.contains("--help"), "{told}");
+        assert!(errors.contains("--help"), "{errors}");
     }
 }

@@ -1,4 +1,4 @@
-//! The words of the command line: help, completions, manual pages, and the page that is made of them.
+//! The texts of the command line: help, completions, manual pages, and `docs/cli.md`, which is made of the help.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,7 @@ mod page;
 
 use std::process::{Command, Output};
 
-/// What `ferrolock` does with these words, in an environment that tells nothing about a terminal.
+/// Runs `ferrolock` with these arguments, in an environment that says nothing about a terminal.
 fn ferrolock(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ferrolock"))
         .args(words)
@@ -24,7 +24,7 @@ fn ferrolock(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What it prints, after it has ended well.
+/// What it prints; it must succeed.
 #[track_caller]
 fn printed(words: &[&str]) -> String {
     let output = ferrolock(words);

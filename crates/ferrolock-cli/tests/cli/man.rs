@@ -3,7 +3,7 @@
 use crate::printed;
 
 #[test]
-fn there_is_a_page_for_the_whole_and_for_each_subcommand() {
+fn ferrolock_and_its_subcommand_run_have_a_manual_page() {
     let (whole, run) = (printed(&["man"]), printed(&["man", "run"]));
 
     assert!(whole.contains(".TH ferrolock 1"), "{whole}");

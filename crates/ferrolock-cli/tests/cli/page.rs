@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::printed;
 
-/// Set to 1, it writes the page instead of comparing it.
+/// Set to 1, the test writes the page before it compares.
 const WRITE: &str = "FERROLOCK_WRITE_DOCS";
 
 const HEAD: &str = "\
@@ -17,7 +17,7 @@ Generated from `ferrolock --help` by `FERROLOCK_WRITE_DOCS=1 cargo test -p ferro
 fn the_page_says_what_the_help_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     let page = page();
-    if std::env::var(WRITE).is_ok_and(|told| told == "1") {
+    if std::env::var(WRITE).is_ok_and(|value| value == "1") {
         std::fs::write(&path, &page).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Many runs at once.
 
 use testkit::Counter;
 
@@ -6,13 +6,13 @@ use crate::run::Run;
 use crate::stage::Stage;
 
 stories!(
-    twenty_at_once_count_exactly,
-    a_lock_is_handed_on_when_its_holder_is_done,
+    twenty_runs_at_once_lose_no_count,
+    a_waiter_gets_the_lock_when_the_holder_ends,
 );
 
 const COUNT: usize = 20;
 
-fn twenty_at_once_count_exactly(stage: &Stage) {
+fn twenty_runs_at_once_lose_no_count(stage: &Stage) {
     let script = "n=$(cat count 2>/dev/null || echo 0); sleep 0.01; printf %s $((n + 1)) > count";
     let runs: Vec<Run> = (0..COUNT).map(|_| stage.script("x", script)).collect();
 
@@ -23,7 +23,7 @@ fn twenty_at_once_count_exactly(stage: &Stage) {
     assert_eq!(counted, COUNT as u64);
 }
 
-fn a_lock_is_handed_on_when_its_holder_is_done(stage: &Stage) {
+fn a_waiter_gets_the_lock_when_the_holder_ends(stage: &Stage) {
     let first = stage.script(
         "x",
         "echo up > up; until [ -e go ]; do sleep 0.02; done; echo 1 >> order",

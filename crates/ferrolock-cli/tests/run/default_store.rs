@@ -1,4 +1,4 @@
-//! The store that is used when nobody says where the locks are.
+//! The store that is used without `--url` and `FERROLOCK_URL`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn run(mut command: Command) -> Ended {
 }
 
 #[test]
-fn a_login_shell_an_empty_environment_and_cron_meet_in_one_store() {
+fn a_login_shell_an_empty_environment_and_cron_use_one_store() {
     let login = ferrolock();
     let mut empty = ferrolock();
     empty.env_clear();
@@ -44,7 +44,7 @@ fn a_login_shell_an_empty_environment_and_cron_meet_in_one_store() {
 
 /// Only root can become a user that the user database does not know.
 #[test]
-fn a_user_without_an_entry_is_told_what_to_do() {
+fn the_error_for_a_user_without_an_entry_suggests_a_url() {
     use std::os::unix::process::CommandExt;
     if !rustix::process::geteuid().is_root() {
         testkit::left_out(
@@ -53,7 +53,7 @@ fn a_user_without_an_entry_is_told_what_to_do() {
         );
         return;
     }
-    // Others cannot reach the program where it was built.
+    // Other users cannot reach the program where it was built.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("ferrolock");
     copy(env!("CARGO_BIN_EXE_ferrolock").as_ref(), &program);
@@ -71,8 +71,8 @@ fn a_user_without_an_entry_is_told_what_to_do() {
     assert!(ended.error_line().contains("--url file:PATH"), "{ended:?}");
 }
 
-/// By another process: a handle of ours that writes to a program is inherited by whatever another test starts just then, and
-/// as long as one process has such a handle, the program cannot be executed.
+/// Copies by another process: a process that another test starts just then would inherit our handle that writes to the
+/// program, and as long as a process has such a handle, the program cannot be executed.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).status();
     assert!(copied.unwrap().success());

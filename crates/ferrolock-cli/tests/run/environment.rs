@@ -1,4 +1,4 @@
-//! What the command gets from us, and what it gets unchanged.
+//! What `ferrolock` adds to the command's environment, and what it passes on unchanged.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -9,12 +9,12 @@ use crate::run::Run;
 use crate::stage::Stage;
 
 stories!(
-    the_command_knows_its_lock,
-    the_commands_streams_folder_and_arguments_are_its_own,
+    the_command_has_variables_about_its_lock,
+    the_commands_streams_folder_and_arguments_are_passed_on_unchanged,
     the_command_leads_a_group_of_its_own_in_our_session,
 );
 
-fn the_command_knows_its_lock(stage: &Stage) {
+fn the_command_has_variables_about_its_lock(stage: &Stage) {
     let script =
         "echo $FERROLOCK_NAME; echo $FERROLOCK_OWNER; echo $FERROLOCK_ADDRESS; echo $FERROLOCK_URL";
 
@@ -28,7 +28,7 @@ fn the_command_knows_its_lock(stage: &Stage) {
     owner.parse::<ferrolock::OwnerId>().unwrap();
 }
 
-fn the_commands_streams_folder_and_arguments_are_its_own(stage: &Stage) {
+fn the_commands_streams_folder_and_arguments_are_passed_on_unchanged(stage: &Stage) {
     let mut command = stage.command(&["run", "x", "--", "sh", "-c"]);
     command.args([
         r#"cat; printf '%s|' "$0" "$@"; pwd; echo oops >&2"#,
@@ -61,7 +61,7 @@ fn the_command_leads_a_group_of_its_own_in_our_session(stage: &Stage) {
 
     let words: Vec<&str> = ended.output.split_whitespace().collect();
     assert_eq!(words[0], words[1]);
-    // Zero if its leader is outside of our namespace, which no function for process numbers likes to tell.
+    // Zero if its leader is outside of our namespace, which functions that return a `Pid` cannot return.
     let own = std::fs::read_to_string("/proc/self/stat").unwrap();
     let (_, own) = own.rsplit_once(") ").unwrap();
     assert_eq!(words[2], own.split(' ').nth(3).unwrap());
@@ -89,8 +89,8 @@ fn a_handle_that_is_passed_on_reaches_the_command() {
     assert_eq!(ended.output, "passed on\n", "{ended:?}");
 }
 
-/// What the tests' own parents left open is inherited with and without us. Other tests open stores, and what they leave open
-/// in their process is inherited too.
+/// The command inherits what the tests' own parents left open, with and without `ferrolock`. It would also inherit what other
+/// tests leave open in their process, for they open stores.
 #[test]
 fn the_command_inherits_no_handle_of_ours() {
     testkit::process::alone(|| {
@@ -133,7 +133,7 @@ fn credentials_are_passed_on_in_the_url_only() {
 }
 
 #[test]
-fn the_option_comes_before_the_variable() {
+fn the_option_url_wins_over_the_variable() {
     let (named, other) = (Stage::file(), Stage::file());
 
     let ended = other.run(&[

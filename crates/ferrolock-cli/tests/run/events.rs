@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::stage::Stage;
 
 stories!(
-    a_run_is_told_event_by_event,
-    a_wait_that_was_in_vain_is_told,
+    each_step_of_a_run_is_an_event,
+    a_wait_that_gets_no_lock_has_events_with_the_holder,
     a_failure_is_an_event_too,
-    logs_tell_where_the_locks_are_and_what_becomes_of_them,
+    logs_have_the_address_and_each_step_of_the_run,
 );
 
 fn events(text: &str) -> Vec<Value> {
@@ -24,7 +24,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-fn a_run_is_told_event_by_event(stage: &Stage) {
+fn each_step_of_a_run_is_an_event(stage: &Stage) {
     let ended = stage.run(&[
         "--json",
         "x",
@@ -48,7 +48,7 @@ fn a_run_is_told_event_by_event(stage: &Stage) {
     );
 }
 
-fn a_wait_that_was_in_vain_is_told(stage: &Stage) {
+fn a_wait_that_gets_no_lock_has_events_with_the_holder(stage: &Stage) {
     let holder = stage.start(&[
         "--label",
         "the report",
@@ -79,12 +79,12 @@ fn a_failure_is_an_event_too(stage: &Stage) {
     assert!(events[0]["message"].as_str().unwrap().contains("not found"));
 }
 
-fn logs_tell_where_the_locks_are_and_what_becomes_of_them(stage: &Stage) {
+fn logs_have_the_address_and_each_step_of_the_run(stage: &Stage) {
     let ended = stage.run(&["-v", "x", "--", "true"]);
 
     assert_eq!(ended.code, 0);
-    for told in [stage.url(), "acquired", "started", "released"] {
-        assert!(ended.errors.contains(told), "{told}: {ended:?}");
+    for text in [stage.url(), "acquired", "started", "released"] {
+        assert!(ended.errors.contains(text), "{text}: {ended:?}");
     }
     assert!(
         !ended.errors.contains('\x1b'),

@@ -10,17 +10,17 @@ stories!(
     a_command_that_a_signal_ended_gives_128_and_the_signal,
     a_busy_lock_is_75_without_waiting,
     a_lock_that_stays_busy_is_75_after_the_wait,
-    a_wait_of_no_time_is_a_try,
+    a_wait_of_zero_is_a_try,
     the_code_for_a_busy_lock_can_be_chosen,
     a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126,
     a_command_that_the_system_refuses_leaves_the_lock_free,
-    a_command_with_more_words_than_the_system_takes_is_126,
-    what_makes_no_sense_is_64,
+    a_command_with_longer_arguments_than_the_system_allows_is_126,
+    wrong_arguments_are_64,
     a_nested_run_of_the_same_name_is_64_at_once,
     a_nested_run_is_64_through_any_number_of_levels,
     a_nested_run_of_another_name_works,
-    a_name_stays_taken_after_success_only,
-    quiet_says_nothing_of_a_busy_lock,
+    with_hold_after_the_lock_stays_taken_after_success_only,
+    with_quiet_nothing_is_printed_about_a_busy_lock,
 );
 
 fn a_run_ends_with_the_commands_own_code(stage: &Stage) {
@@ -62,7 +62,7 @@ fn a_lock_that_stays_busy_is_75_after_the_wait(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
 
-    // Connecting counts, and must be over by then.
+    // Connecting counts, and must be done within that time.
     let ended = stage.run(&["--wait", "2s", "x", "--", "touch", "ran"]);
 
     assert_eq!(ended.code, 75);
@@ -70,7 +70,7 @@ fn a_lock_that_stays_busy_is_75_after_the_wait(stage: &Stage) {
     assert!(!stage.path("ran").exists());
 }
 
-fn a_wait_of_no_time_is_a_try(stage: &Stage) {
+fn a_wait_of_zero_is_a_try(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
 
@@ -103,7 +103,7 @@ fn the_code_for_a_busy_lock_can_be_chosen(stage: &Stage) {
 
 fn a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126(stage: &Stage) {
     std::fs::write(stage.path("plain"), "").unwrap();
-    // The lock is busy, and it does not matter: the command is looked for first.
+    // That the lock is busy does not matter: the command is looked for first.
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
     let cases = [
@@ -122,8 +122,8 @@ fn a_command_that_is_not_there_is_127_and_one_that_is_not_executable_126(stage: 
 }
 
 fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
-    // By another process: the system refuses a script to which a handle writes, and a child of another test may have
-    // inherited ours.
+    // Another process writes it: the system does not run a script that is open for writing, and a child of another test may
+    // have inherited a handle of ours.
     let write = "echo '#!/no/such/interpreter' > script && chmod 755 script";
     let written = Command::new("sh")
         .args(["-c", write])
@@ -138,8 +138,8 @@ fn a_command_that_the_system_refuses_leaves_the_lock_free(stage: &Stage) {
     assert!(stage.is_free("x"));
 }
 
-/// What we may just be given, the command may not: it gets a few words of ours with it.
-fn a_command_with_more_words_than_the_system_takes_is_126(stage: &Stage) {
+/// The arguments just fit for `ferrolock`, but not for the gate, which gets a few more of ours.
+fn a_command_with_longer_arguments_than_the_system_allows_is_126(stage: &Stage) {
     let command = |length: usize| {
         let mut command = stage.command(&["run", "--lease", "1h", "x", "--", "true"]);
         let part = 100_000;
@@ -168,7 +168,7 @@ fn a_command_with_more_words_than_the_system_takes_is_126(stage: &Stage) {
     assert!(stage.is_free("x"));
 }
 
-fn what_makes_no_sense_is_64(stage: &Stage) {
+fn wrong_arguments_are_64(stage: &Stage) {
     let cases: [&[&str]; 17] = [
         &["--lease", "11years", "x", "--", "true"],
         &["--max-hold", "11years", "x", "--", "true"],
@@ -227,7 +227,7 @@ fn a_nested_run_of_another_name_works(stage: &Stage) {
     assert_eq!((ended.code, ended.output.as_str()), (0, "inside\n"));
 }
 
-fn a_name_stays_taken_after_success_only(stage: &Stage) {
+fn with_hold_after_the_lock_stays_taken_after_success_only(stage: &Stage) {
     let failed = stage.run(&["--hold-after", "10m", "x", "--", "false"]);
     let succeeded = stage.run(&["--try", "--hold-after", "10m", "x", "--", "true"]);
 
@@ -235,7 +235,7 @@ fn a_name_stays_taken_after_success_only(stage: &Stage) {
     assert!(!stage.is_free("x"));
 }
 
-fn quiet_says_nothing_of_a_busy_lock(stage: &Stage) {
+fn with_quiet_nothing_is_printed_about_a_busy_lock(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
 
@@ -267,7 +267,7 @@ fn a_server_that_is_not_there_is_69() {
 }
 
 #[test]
-fn a_store_that_cannot_be_had_is_69() {
+fn a_store_that_cannot_be_made_is_69() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();

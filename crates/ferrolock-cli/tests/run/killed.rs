@@ -1,4 +1,4 @@
-//! Whatever happens to `ferrolock`, nothing of the command runs on without the lock.
+//! Whatever happens to `ferrolock`, no process of the command's group runs on without the lock.
 
 use nix::sys::ptrace;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -12,23 +12,23 @@ use crate::stage::Stage;
 
 stories!(
     kill_9_leaves_neither_child_nor_grandchild,
-    after_kill_9_the_next_one_gets_the_lock,
-    kill_9_at_any_moment_leaves_nothing,
-    a_stopped_ferrolock_does_not_keep_its_command,
-    a_command_that_the_shim_has_killed_has_lost_its_lock,
+    after_kill_9_a_waiter_gets_the_lock_when_the_group_is_gone,
+    kill_9_at_any_moment_leaves_no_process,
+    the_command_of_a_stopped_ferrolock_is_killed_before_the_lease_ends,
+    a_run_whose_command_the_shim_has_killed_ends_with_76,
     a_shim_that_was_killed_is_replaced,
-    a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly,
+    a_shim_that_is_killed_again_and_again_is_replaced_after_growing_pauses,
     helpers_that_were_killed_while_we_wait_are_replaced,
-    helpers_that_were_stopped_while_we_wait_go_on,
-    a_shim_that_stands_still_for_a_while_is_waited_for,
+    helpers_that_were_stopped_while_we_wait_are_continued,
+    ferrolock_waits_for_a_shim_that_stands_still_for_a_while,
     the_helpers_of_a_wait_end_with_it,
-    a_shim_that_was_stopped_goes_on,
-    whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim,
-    the_command_itself_ends_also_if_both_are_killed,
-    what_the_command_leaves_in_the_background_goes_on,
+    a_shim_that_was_stopped_is_continued,
+    pkill_ferrolock_does_not_match_the_shim,
+    the_command_itself_ends_also_if_ferrolock_and_the_shim_are_killed,
+    background_processes_of_a_command_that_has_ended_run_on,
 );
 
-/// A shell with children and grandchildren that do not listen to anybody.
+/// A shell with children and grandchildren, all of which ignore TERM, INT, HUP and QUIT.
 const FAMILY: &str = "trap '' TERM INT HUP QUIT; \
     (trap '' TERM; sleep 1000 & sleep 1000) & \
     sleep 1000 & \
@@ -52,7 +52,7 @@ fn kill_9_leaves_neither_child_nor_grandchild(stage: &Stage) {
     eventually(LIMIT, "the end of the shim", || !is_alive(shim));
 }
 
-fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
+fn after_kill_9_a_waiter_gets_the_lock_when_the_group_is_gone(stage: &Stage) {
     let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(stage);
     let next = stage.start(&["--json", "x", "--", "echo", "next"]);
@@ -60,8 +60,8 @@ fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
 
     run.kill();
 
-    // In a folder the next one is served when both are dead; on a server the lease must end first, as one of a second
-    // would. (A holder with such a lease may lose it while this machine is busy.)
+    // In a folder the waiter gets the lock when both are dead; on a server the lease must end first, so we shorten it to a
+    // second. (A holder that asks for such a lease may lose it while this machine is busy.)
     if let Some(server) = stage.server() {
         server.command(&["PEXPIRE", "x", "1000"]);
     }
@@ -74,29 +74,29 @@ fn after_kill_9_the_next_one_gets_the_lock(stage: &Stage) {
     );
 }
 
-/// In a folder the lock is the shim's as well: as long as it has not killed the group, nobody is served.
+/// In a folder the shim keeps the lock too: until it has killed the group, no other run gets the lock.
 #[test]
-fn nobody_is_served_while_the_shim_has_not_ended_the_group() {
+fn the_lock_is_busy_until_the_shim_has_killed_the_group() {
     let stage = Stage::file();
     let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(&stage);
-    nobody_is_served_before_the_shim_is_done(&stage, run, group);
+    assert_busy_until_the_shim_is_done(&stage, run, group);
 }
 
 #[test]
-fn nobody_is_served_while_the_shim_that_came_later_has_not_ended_the_group() {
+fn the_lock_is_busy_until_the_second_shim_has_killed_the_group() {
     let stage = Stage::file();
     let run = stage.start(&["--lease", "1h", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(&stage);
     let first = run.shim();
     kill_process(first, Signal::KILL).unwrap();
     eventually(LIMIT, "another shim", || run.shim() != first);
-    nobody_is_served_before_the_shim_is_done(&stage, run, group);
+    assert_busy_until_the_shim_is_done(&stage, run, group);
 }
 
-fn nobody_is_served_before_the_shim_is_done(stage: &Stage, run: Run, group: i32) {
+fn assert_busy_until_the_shim_is_done(stage: &Stage, run: Run, group: i32) {
     let shim = run.shim();
-    // Stopped, it cannot let its shim go on.
+    // While it is stopped, it cannot continue its shim.
     run.signal(Signal::STOP);
     kill_process(shim, Signal::STOP).unwrap();
     eventually(LIMIT, "a stopped shim", || is_stopped(shim.as_raw_pid()));
@@ -114,14 +114,14 @@ fn nobody_is_served_before_the_shim_is_done(stage: &Stage, run: Run, group: i32)
     assert!(living_in_group(group).is_empty());
 }
 
-fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
-    // The folder's name in its words makes it known among all processes, before and behind the gate.
+fn kill_9_at_any_moment_leaves_no_process(stage: &Stage) {
+    // With the folder's name in its arguments we find it among all processes, as the gate and as the command.
     let mark = stage.folder().display().to_string();
     let script = format!("echo $$ >> leaders; sleep 1000; : {mark}");
     for moment in 0..25_u64 {
         let name = format!("x{moment}");
         let run = stage.script(&name, &script);
-        // Neither an event nor a time that is checked: each run dies at another point of its start.
+        // Not a wait for something: each run is killed at another point of its start.
         std::thread::sleep(std::time::Duration::from_millis(moment));
         run.kill();
     }
@@ -133,7 +133,7 @@ fn kill_9_at_any_moment_leaves_nothing(stage: &Stage) {
     });
 }
 
-fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
+fn the_command_of_a_stopped_ferrolock_is_killed_before_the_lease_ends(stage: &Stage) {
     let script = format!("(while :; do date +%s%N >> pulse; sleep 0.01; done) & {FAMILY}");
     let heard = stage.server().map(Server::monitor);
     let run = stage.start(&["--lease", "3s", "x", "--", "sh", "-c", &script]);
@@ -152,7 +152,7 @@ fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
         .unwrap()
         .parse()
         .unwrap();
-    // A store cannot be asked: we may have stopped its writer.
+    // A store cannot be asked: we may have stopped `ferrolock` inside a change of it.
     if let (Some(server), Some(heard)) = (stage.server(), &heard) {
         let end = end_of_last_lease(server, heard);
         assert!(last_sign < end, "{last_sign} {end}");
@@ -161,11 +161,11 @@ fn a_stopped_ferrolock_does_not_keep_its_command(stage: &Stage) {
     assert_eq!(run.end().code, 76);
 }
 
-/// Stopped after the grant and before the command's first step, `ferrolock` goes on when its lease is long over: with
-/// `--on-lost warn` nobody would end the command that it starts then. On a server only: a process that is stopped inside
-/// a change of a store stops the others there.
+/// `ferrolock` is stopped after the grant and before the command's first step, and continued when its lease is long over:
+/// with `--on-lost warn` no process would end a command that it starts then. On a server only: a process that is stopped
+/// inside a change of a store blocks the others there.
 #[test]
-fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
+fn a_run_that_was_stopped_after_the_grant_starts_no_command_without_the_lock() {
     let Some(stage) = Stage::redis() else { return };
     let runs: Vec<_> = (0..30)
         .map(|moment: u64| {
@@ -173,7 +173,7 @@ fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
             let script = format!("echo ran > {name}");
             let words = ["--json", "--lease", "1s", "--on-lost", "warn", &name];
             let run = stage.start(&[&words[..], &["--", "sh", "-c", &script]].concat());
-            // Neither an event nor a time that is checked: each one is stopped at another point of its start.
+            // Not a wait for something: each run is stopped at another point of its start.
             std::thread::sleep(std::time::Duration::from_micros(moment * 500));
             run.signal(Signal::STOP);
             (name, run)
@@ -184,7 +184,7 @@ fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
     }
 
     for (name, run) in runs {
-        // One that has become the command, or is about to, may not have come to its first word yet.
+        // A process that has become the command, or is about to, may not have written anything yet.
         let is_between = run.errors().contains("\"acquired\"") && run.waits_at_gate();
         run.signal(Signal::CONT);
         let ended = run.end();
@@ -196,8 +196,8 @@ fn what_was_stopped_between_grant_and_start_starts_nothing_without_the_lock() {
     }
 }
 
-/// The shim was told a deadline and has kept it, whatever `ferrolock` has come to know since.
-fn a_command_that_the_shim_has_killed_has_lost_its_lock(stage: &Stage) {
+/// The shim got a deadline and has killed the group at it, although `ferrolock` knows a later one.
+fn a_run_whose_command_the_shim_has_killed_ends_with_76(stage: &Stage) {
     let run = stage.script("x", FAMILY);
     let group = leader(stage);
     let orders = format!("/proc/{}/fd/0", run.shim().as_raw_pid());
@@ -224,9 +224,9 @@ fn a_shim_that_was_killed_is_replaced(stage: &Stage) {
     wait_until_gone(group);
 }
 
-/// As when the system ends each of them for want of memory. Nothing but the deaths makes `ferrolock` look: its next regular
-/// look is far away.
-fn a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly(stage: &Stage) {
+/// As when the system kills each of them because memory is short. Only their deaths wake `ferrolock`: with this lease its
+/// next regular look is far away.
+fn a_shim_that_is_killed_again_and_again_is_replaced_after_growing_pauses(stage: &Stage) {
     const PAUSES: u32 = 50 + 100 + 200 + 400;
     let run = stage.start(&["--json", "--lease", "10m", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(stage);
@@ -240,8 +240,8 @@ fn a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly(stage: &Stage) 
 
     println!("five deaths of shims took {took:?}");
     assert!(took.as_millis() >= PAUSES.into(), "{took:?}");
-    let told = run.errors().matches("another is started").count();
-    assert!(told <= 5, "{}", run.errors());
+    let warnings = run.errors().matches("another is started").count();
+    assert!(warnings <= 5, "{}", run.errors());
     assert_eq!(
         run.zombies(),
         0,
@@ -251,7 +251,7 @@ fn a_shim_that_dies_again_and_again_is_replaced_ever_more_slowly(stage: &Stage) 
     wait_until_gone(group);
 }
 
-/// They are there before the lock is ours.
+/// They are started before the lock is ours.
 fn helpers_that_were_killed_while_we_wait_are_replaced(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
     stage.wait_for("up");
@@ -271,7 +271,7 @@ fn helpers_that_were_killed_while_we_wait_are_replaced(stage: &Stage) {
     assert_gone_soon(group);
 }
 
-fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
+fn helpers_that_were_stopped_while_we_wait_are_continued(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
     stage.wait_for("up");
     let waiting = stage.start(&["x", "--", "echo", "ran"]);
@@ -291,8 +291,8 @@ fn helpers_that_were_stopped_while_we_wait_go_on(stage: &Stage) {
     );
 }
 
-/// As on a machine that is short of memory: no signal has stopped it, and none could let it go on.
-fn a_shim_that_stands_still_for_a_while_is_waited_for(stage: &Stage) {
+/// As on a machine that is short of memory: no signal has stopped it, and none could continue it.
+fn ferrolock_waits_for_a_shim_that_stands_still_for_a_while(stage: &Stage) {
     let holder = stage.script("x", "echo up > up; until [ -e go ]; do sleep 0.02; done");
     stage.wait_for("up");
     let waiting = stage.start(&["--json", "x", "--", "echo", "ran"]);
@@ -324,7 +324,7 @@ fn the_helpers_of_a_wait_end_with_it(stage: &Stage) {
     let helpers = |run: &Run| [run.shim(), run.gate()].map(Pid::as_raw_pid);
     let (first, second) = (helpers(&ends_politely), helpers(&is_killed));
 
-    // As somebody may do who stops all that he sees.
+    // A user may have stopped them.
     for helper in first {
         kill_process(Pid::from_raw(helper).unwrap(), Signal::STOP).unwrap();
     }
@@ -338,7 +338,7 @@ fn the_helpers_of_a_wait_end_with_it(stage: &Stage) {
     });
 }
 
-fn a_shim_that_was_stopped_goes_on(stage: &Stage) {
+fn a_shim_that_was_stopped_is_continued(stage: &Stage) {
     let run = stage.start(&["--json", "--lease", "60s", "x", "--", "sh", "-c", FAMILY]);
     let group = leader(stage);
     kill_process(run.shim(), Signal::STOP).unwrap();
@@ -349,8 +349,8 @@ fn a_shim_that_was_stopped_goes_on(stage: &Stage) {
     wait_until_gone(group);
 }
 
-/// As `pkill` and `pkill -f` look for it.
-fn whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim(stage: &Stage) {
+/// `pkill` looks at `comm`, `pkill -f` at `cmdline`.
+fn pkill_ferrolock_does_not_match_the_shim(stage: &Stage) {
     let run = stage.script("x", FAMILY);
     leader(stage);
 
@@ -363,10 +363,10 @@ fn whoever_ends_all_that_is_called_ferrolock_does_not_end_the_shim(stage: &Stage
     }
 }
 
-fn the_command_itself_ends_also_if_both_are_killed(stage: &Stage) {
+fn the_command_itself_ends_also_if_ferrolock_and_the_shim_are_killed(stage: &Stage) {
     let run = stage.script("x", FAMILY);
     let group = leader(stage);
-    // Stopped, it cannot start another shim.
+    // While it is stopped, it cannot start another shim.
     run.signal(Signal::STOP);
     kill(run.shim());
 
@@ -380,7 +380,7 @@ fn kill(pid: Pid) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
-fn what_the_command_leaves_in_the_background_goes_on(stage: &Stage) {
+fn background_processes_of_a_command_that_has_ended_run_on(stage: &Stage) {
     let script = "sleep 1000 > /dev/null 2>&1 & echo $! > background; exit 4";
 
     let ended = stage.run(&["x", "--", "sh", "-c", script]);

@@ -13,19 +13,19 @@ stories!(
     a_lock_that_was_removed_ends_the_command_with_term,
     after_the_grace_comes_kill_for_the_whole_group,
     a_child_that_outlives_a_polite_command_is_killed_too,
-    kill_comes_at_once_if_asked_for,
-    a_warning_leaves_the_command_alone,
-    a_loss_that_is_seen_at_the_end_counts_too,
-    an_error_output_that_nobody_reads_delays_nothing,
+    with_on_lost_kill_the_group_is_killed_at_once,
+    with_on_lost_warn_the_command_runs_on,
+    a_loss_that_is_seen_at_the_release_counts_too,
+    an_error_output_that_is_not_read_delays_nothing,
 );
 
-/// Writes when it got TERM, and its pulse, in nanoseconds; goes on.
+/// Runs on after TERM. Writes the time at which it got TERM, and every 10 ms the time, in nanoseconds; so does its child.
 const STUBBORN: &str = "trap 'date +%s%N >> term' TERM; \
     (trap '' TERM; while :; do date +%s%N >> child; sleep 0.01; done) & \
     echo $$ > leader; \
     while :; do date +%s%N >> pulse; sleep 0.01; done";
 
-/// Takes the lock away behind its holder's back.
+/// Removes the lock while its holder has it.
 fn remove(stage: &Stage, name: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -87,7 +87,7 @@ fn a_child_that_outlives_a_polite_command_is_killed_too(stage: &Stage) {
     assert!(living_in_group(group).is_empty());
 }
 
-fn kill_comes_at_once_if_asked_for(stage: &Stage) {
+fn with_on_lost_kill_the_group_is_killed_at_once(stage: &Stage) {
     let words = [
         "--json",
         "--lease",
@@ -112,7 +112,7 @@ fn kill_comes_at_once_if_asked_for(stage: &Stage) {
     wait_until_gone(group);
 }
 
-fn a_warning_leaves_the_command_alone(stage: &Stage) {
+fn with_on_lost_warn_the_command_runs_on(stage: &Stage) {
     let script = "trap 'echo term > term' TERM; echo $$ > leader; \
         until [ -e go ]; do sleep 0.02; done; echo done";
     let run = stage.start(&[
@@ -129,7 +129,7 @@ fn a_warning_leaves_the_command_alone(stage: &Stage) {
     leader(stage);
     remove(stage, "x");
     run.wait_for_error("was lost");
-    // Somebody else has it now, longer than the lease that was lost.
+    // Another run holds it now, for longer than the lease that was lost.
     let other = stage.run(&["x", "--", "sleep", "1.5"]);
 
     std::fs::write(stage.path("go"), "").unwrap();
@@ -142,8 +142,8 @@ fn a_warning_leaves_the_command_alone(stage: &Stage) {
     assert_eq!(line.matches("lost").count(), 1, "{line}");
 }
 
-fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
-    // The lease is so long that no renewal notices it before.
+fn a_loss_that_is_seen_at_the_release_counts_too(stage: &Stage) {
+    // The lease is so long that no renewal comes before the command ends.
     let script = "echo $$ > leader; until [ -e go ]; do sleep 0.02; done";
     let run = stage.start(&["--lease", "10m", "x", "--", "sh", "-c", script]);
     leader(stage);
@@ -156,11 +156,11 @@ fn a_loss_that_is_seen_at_the_end_counts_too(stage: &Stage) {
     assert!(ended.error_line().contains("was lost"));
 }
 
-fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
+fn an_error_output_that_is_not_read_delays_nothing(stage: &Stage) {
     let (reader, errors) = full_pipe();
     let mut command = stage.command(&["run", "--json", "--lease", "3s", "x", "--"]);
     let mut run = Run::start_without_reader(command.args(["sh", "-c", STUBBORN]).stderr(errors));
-    // The command keeps what we gave away; nobody else may have the pipe, or its end would not come.
+    // `Command` still owns the pipe's writing end: as long as one is open, the reader does not see the pipe's end.
     drop(command);
     let group = leader(stage);
 
@@ -173,7 +173,7 @@ fn an_error_output_that_nobody_reads_delays_nothing(stage: &Stage) {
     assert!(ended.errors.contains("\"KILL\""), "{ended:?}");
 }
 
-/// A pipe that takes nothing more until it is read.
+/// A pipe that is full until it is read.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();
@@ -183,7 +183,8 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     (reader, writer)
 }
 
-/// A run on a server behind a proxy, so that the server can fall silent and still be asked by the test.
+/// A run on a server behind a proxy, which lets no request through: the run gets no answers, and the test can still ask the
+/// server.
 struct Silent {
     stage: Stage,
     run: Run,
@@ -217,7 +218,7 @@ impl Silent {
         })
     }
 
-    /// When the last whole line was written there.
+    /// The time in the last whole line of that file.
     fn last(stage: &Stage, name: &str) -> u64 {
         stage
             .read(name)
@@ -260,7 +261,7 @@ fn with_a_server_that_falls_silent(lease: Duration) {
     );
     assert!(term < kill && kill < lease_ends);
     assert!(pulse < lease_ends && child < lease_ends);
-    // When it heard of TERM is the command's to tell: a machine may leave a shell no time between the two.
+    // The command may not have written when it got TERM: on a busy machine a shell may have no time between TERM and KILL.
     if let Some(heard) = stage.read("term").lines().last() {
         assert!(first_time(heard) < lease_ends);
     }
@@ -268,7 +269,7 @@ fn with_a_server_that_falls_silent(lease: Duration) {
 }
 
 #[test]
-fn with_a_silent_server_kill_comes_before_the_lease_ends_if_asked_for() {
+fn with_a_silent_server_and_on_lost_kill_kill_comes_before_the_lease_ends() {
     let Some(silent) = Silent::start(Duration::from_secs(3), "kill", STUBBORN) else {
         return;
     };
@@ -284,7 +285,7 @@ fn with_a_silent_server_kill_comes_before_the_lease_ends_if_asked_for() {
 }
 
 #[test]
-fn with_a_silent_server_a_warning_leaves_the_command_alone() {
+fn with_a_silent_server_and_on_lost_warn_the_command_runs_on() {
     let script = "echo $$ > leader; until [ -e go ]; do sleep 0.02; done; echo done";
     let Some(silent) = Silent::start(Duration::from_secs(1), "warn", script) else {
         return;
@@ -300,7 +301,7 @@ fn with_a_silent_server_a_warning_leaves_the_command_alone() {
 
 /// When that signal was sent, in nanoseconds of the time of day; `None`: it was not.
 fn time_of(events: &str, signal: &str) -> Option<u64> {
-    // What the shell says of its dead children is no event.
+    // What the shell prints about its dead children is no event.
     let mut events = events
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
@@ -311,17 +312,17 @@ fn time_of(events: &str, signal: &str) -> Option<u64> {
     Some(u64::try_from(time.as_nanos()).unwrap())
 }
 
-/// When the lease that the server was last asked for ends, in nanoseconds of the time of day. `heard` is all that it was
-/// told.
+/// When the lease that the server was last asked for ends, in nanoseconds of the time of day. `heard` has all commands that
+/// the server got.
 pub(crate) fn end_of_last_lease(server: &Server, heard: &Monitor) -> u64 {
-    // All that it was told before is on the list then.
+    // Then all commands before this one are in the list.
     server.command(&["ECHO", "until here"]);
     heard.wait_for(|line| line.contains("until here"), LIMIT);
     let lines = heard.lines();
     let end = lines.iter().rev().find_map(|line| {
-        let (told, asked) = line.split_once(" [0 lua] \"PEXPIRE\" \"x\" ")?;
-        let (told, lease): (f64, u64) = (told.parse().ok()?, asked.trim_matches('"').parse().ok()?);
-        Some(Duration::from_secs_f64(told) + Duration::from_millis(lease))
+        let (time, asked) = line.split_once(" [0 lua] \"PEXPIRE\" \"x\" ")?;
+        let (time, lease): (f64, u64) = (time.parse().ok()?, asked.trim_matches('"').parse().ok()?);
+        Some(Duration::from_secs_f64(time) + Duration::from_millis(lease))
     });
     u64::try_from(end.expect("a lease").as_nanos()).unwrap()
 }
@@ -340,7 +341,7 @@ fn with_a_lease_of_30_s_term_and_kill_come_before_it_ends() {
     with_a_server_that_falls_silent(Duration::from_secs(30));
 }
 
-/// The server stands still as a whole; its answer comes too late.
+/// The server process is stopped; its answer comes too late.
 #[test]
 fn a_server_that_is_stopped_ends_the_command() {
     let Some(stage) = Stage::redis() else { return };
@@ -356,7 +357,7 @@ fn a_server_that_is_stopped_ends_the_command() {
     stage.server().unwrap().cont_signal();
 }
 
-/// A stop that is shorter than the lease is survived: the renewal comes before TERM does.
+/// The stop is shorter than the lease: afterwards the renewal comes before TERM.
 #[test]
 fn a_short_stop_of_ferrolock_ends_nothing() {
     let Some(stage) = Stage::redis() else { return };

@@ -1,7 +1,7 @@
 //! `ferrolock run`, with real commands.
 //!
-//! A story is told once, over a [`Stage`](stage::Stage), and runs on a store in a folder and on a real server. What needs
-//! a server that falls silent runs there only.
+//! A story is a test that is written once, over a [`Stage`](stage::Stage), and runs on a store in a folder and on a real
+//! server. Tests of a server that does not answer run on a server only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

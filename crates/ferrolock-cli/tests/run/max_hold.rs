@@ -5,9 +5,9 @@ use crate::stage::Stage;
 
 stories!(
     a_command_gets_term_the_grace_before_its_time_is_over,
-    a_command_that_goes_on_gets_kill,
-    term_comes_first_also_where_a_loss_means_kill,
-    a_command_that_is_quicker_notices_nothing,
+    a_command_that_ignores_term_gets_kill,
+    term_comes_first_also_with_on_lost_kill,
+    a_command_that_ends_sooner_is_not_disturbed,
 );
 
 fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
@@ -30,21 +30,21 @@ fn a_command_gets_term_the_grace_before_its_time_is_over(stage: &Stage) {
     assert_eq!(stage.read("term"), "term\n");
     assert!(ended.errors.contains("--max-hold"), "{ended:?}");
     assert!(ended.errors.contains("\"signal\":\"TERM\""), "{ended:?}");
-    // The lock was still ours, and is given back for certain.
+    // The lock was still ours, and its release is confirmed.
     assert!(ended.errors.contains("\"released\""), "{ended:?}");
     assert!(stage.is_free("x"));
 }
 
-fn a_command_that_goes_on_gets_kill(stage: &Stage) {
-    goes_on_too_long(stage, "term");
+fn a_command_that_ignores_term_gets_kill(stage: &Stage) {
+    term_comes_before_kill(stage, "term");
 }
 
-fn term_comes_first_also_where_a_loss_means_kill(stage: &Stage) {
-    goes_on_too_long(stage, "kill");
+fn term_comes_first_also_with_on_lost_kill(stage: &Stage) {
+    term_comes_before_kill(stage, "kill");
 }
 
-fn goes_on_too_long(stage: &Stage, on_lost: &str) {
-    // Renewed meanwhile: the limit is longer than the lease.
+fn term_comes_before_kill(stage: &Stage, on_lost: &str) {
+    // The lock is renewed meanwhile: the limit is longer than the lease.
     let script = "trap '' TERM; sleep 1000 & echo $$ > leader; wait; sleep 1000";
     let run = stage.start(&[
         "--json",
@@ -70,7 +70,7 @@ fn goes_on_too_long(stage: &Stage, on_lost: &str) {
     assert!(living_in_group(group).is_empty());
 }
 
-fn a_command_that_is_quicker_notices_nothing(stage: &Stage) {
+fn a_command_that_ends_sooner_is_not_disturbed(stage: &Stage) {
     let ended = stage.run(&["--max-hold", "1h", "x", "--", "sh", "-c", "exit 3"]);
 
     assert_eq!((ended.code, ended.errors.as_str()), (3, ""));

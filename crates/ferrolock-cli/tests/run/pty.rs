@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use testkit::{LIMIT, eventually};
 
-/// Names the terminal to the process that is to live in it.
+/// The variable with the terminal's name, for the process that becomes its shell.
 const TERMINAL: &str = "FERROLOCK_TEST_TERMINAL";
-/// What its shell says when it waits for a command.
+/// The prompt of that shell.
 pub(crate) const PROMPT: &str = "ready> ";
 
-/// A terminal as somebody in front of it sees it.
+/// A terminal as its user sees it.
 pub(crate) struct Pty {
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
     name: String,
-    /// What was seen before the last wait's end does not count again.
+    /// Where the text ends that the last wait has found: the next wait looks behind it.
     seen: usize,
-    /// Keeps the terminal from hanging up while nobody else has it open.
+    /// Keeps the terminal from hanging up while no other process has it open.
     _own: File,
 }
 
@@ -49,7 +49,7 @@ impl Pty {
         Stdio::from(OwnedFd::from(open_terminal(&self.name)))
     }
 
-    /// Starts an interactive shell of this terminal, in a session of its own, as `command` says.
+    /// Starts an interactive shell in this terminal, in a session of its own, with environment and folder of `command`.
     pub(crate) fn shell(&self, command: &mut Command) -> Shell {
         let this = std::env::current_exe().unwrap();
         let mut session = Command::new(this);
@@ -70,12 +70,12 @@ impl Pty {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// All that was shown so far.
+    /// Everything that was shown so far.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
     }
 
-    /// Waits until the terminal shows that text, after what was waited for before.
+    /// Waits until the terminal shows that text, behind the text that the last wait has found.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
         let start = std::time::Instant::now();
@@ -99,7 +99,7 @@ impl Pty {
 pub(crate) struct Shell(Child);
 
 impl Shell {
-    /// Waits for its end, after it was told to.
+    /// Waits for its end, after the test has typed `exit`.
     #[track_caller]
     pub(crate) fn end(mut self) {
         eventually(LIMIT, "the end of the shell", || {

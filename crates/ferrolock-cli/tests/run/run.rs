@@ -17,17 +17,17 @@ pub(crate) struct Run {
     errors: Stream,
 }
 
-/// How it ended, and what it said.
+/// How it ended, and what it printed.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// 128 and more for a signal that ended `ferrolock` itself is never given: that fails the test.
+    /// The exit code of `ferrolock`. If a signal ended `ferrolock` itself, the test fails.
     pub(crate) code: i32,
     pub(crate) output: String,
     pub(crate) errors: String,
 }
 
 impl Ended {
-    /// The one line that `ferrolock` has said; what shells say of signals is theirs.
+    /// The one line that `ferrolock` has printed, without what shells print about signals.
     #[track_caller]
     pub(crate) fn error_line(&self) -> &str {
         let mut ours = self
@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// With an error output of the caller's own, which is not read yet.
+    /// Starts it with an error output of the caller's own, which is not read yet.
     #[track_caller]
     pub(crate) fn start_without_reader(command: &mut Command) -> Self {
         let mut child = command
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// From now on it is read.
+    /// Reads the error output from now on.
     pub(crate) fn read_errors(&mut self, from: impl Read + Send + 'static) {
         self.errors = Stream::read(from);
     }
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// `kill -9`, and returns when it is gone.
+    /// Kills it as `kill -9` does, and returns when it is gone.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -125,20 +125,20 @@ impl Run {
         self.child_with("__shim")
     }
 
-    /// The process that waits for becoming the command of this run.
+    /// The process that waits to become the command of this run.
     #[track_caller]
     pub(crate) fn gate(&self) -> Pid {
         self.child_with("__gate")
     }
 
-    /// How many of its children have ended and are still in the system's table.
+    /// How many of its children have ended and are not reaped.
     pub(crate) fn zombies(&self) -> usize {
         let own = self.pid().as_raw_pid();
         let is_one = |pid: &i32| parent(*pid) == Some(own) && !is_alive(*pid);
         processes().into_iter().filter(is_one).count()
     }
 
-    /// Whether that process sleeps there: nothing has come that would let it go on.
+    /// Whether a process sleeps at the gate: `ferrolock` has not opened it yet.
     pub(crate) fn waits_at_gate(&self) -> bool {
         let own = self.pid().as_raw_pid();
         let is_asleep = |pid: i32| stat(pid).is_some_and(|words| words[0] == "S");
@@ -168,7 +168,7 @@ impl Drop for Run {
     }
 }
 
-/// What comes out of a process, read to its end by a thread.
+/// An output of a process, read to its end by a thread.
 struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -202,7 +202,7 @@ impl Stream {
     }
 }
 
-/// Of a run with `--json` whose command went on after TERM.
+/// For a run with `--json` whose command ran on after TERM.
 #[track_caller]
 pub(crate) fn assert_term_before_kill(ended: &Ended) {
     let sent = |signal| ended.errors.find(&format!("\"signal\":\"{signal}\""));
@@ -222,7 +222,7 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|words| words[0] == "T")
 }
 
-/// Everything alive in that process group.
+/// All living processes of that group.
 pub(crate) fn living_in_group(group: i32) -> Vec<i32> {
     let of_group = |pid: &i32| stat(*pid).is_some_and(|words| words[2] == group.to_string());
     processes()
@@ -231,7 +231,7 @@ pub(crate) fn living_in_group(group: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until nothing of that group is alive.
+/// Waits until no process of that group is alive.
 #[track_caller]
 pub(crate) fn wait_until_gone(group: i32) {
     eventually(LIMIT, "the end of the group", || {
@@ -239,7 +239,7 @@ pub(crate) fn wait_until_gone(group: i32) {
     });
 }
 
-/// The same after `kill -9`: it is promised within a second, and a busy machine has ten times as much.
+/// The same after `kill -9`: promised is a second, and a busy machine gets ten times as much.
 #[track_caller]
 pub(crate) fn assert_gone_soon(group: i32) {
     let since = std::time::Instant::now();
@@ -249,12 +249,12 @@ pub(crate) fn assert_gone_soon(group: i32) {
     println!("nothing of the group was alive after {:?}", since.elapsed());
 }
 
-/// Whether a process has that text among its words.
+/// Whether a process has that text in its arguments.
 pub(crate) fn is_mentioned(text: &str) -> bool {
     processes().into_iter().any(|pid| words(pid).contains(text))
 }
 
-/// Every living process in whose environment that variable has that value.
+/// All living processes in whose environment that variable has that value.
 pub(crate) fn living_in_environment(name: &str, value: &str) -> Vec<i32> {
     let variable = format!("{name}={value}");
     let has_it = |pid: &i32| {

@@ -1,4 +1,4 @@
-//! Signals are the command's while it runs, and end a `ferrolock` that waits.
+//! Signals are passed on to the command while it runs, and end a `ferrolock` that waits.
 
 use rustix::process::Signal;
 use testkit::{LIMIT, eventually};
@@ -8,14 +8,14 @@ use crate::stage::Stage;
 
 stories!(
     every_signal_is_passed_on_to_the_command,
-    stop_and_go_are_passed_on_to_the_command,
-    a_signal_while_waiting_ends_the_wait_and_leaves_nothing,
-    a_signal_that_is_ignored_from_outside_stays_ignored,
-    a_signal_that_is_blocked_from_outside_is_passed_on,
+    tstp_and_cont_are_passed_on_to_the_command,
+    a_signal_while_waiting_ends_the_wait_and_the_command_never_runs,
+    a_signal_that_ferrolock_was_started_to_ignore_stays_ignored,
+    a_signal_that_was_blocked_at_the_start_is_passed_on,
     signals_do_not_end_the_shim,
 );
 
-/// Says that this process shall become `ferrolock` with all signals blocked, and what its words are.
+/// If set, this process becomes `ferrolock` with all signals blocked, and runs this script.
 const BLOCKED: &str = "FERROLOCK_TEST_BLOCKED";
 
 const ALL: [Signal; 15] = [
@@ -57,8 +57,8 @@ fn every_signal_is_passed_on_to_the_command(stage: &Stage) {
     assert_eq!(stage.read("heard").lines().count(), ALL.len());
 }
 
-fn stop_and_go_are_passed_on_to_the_command(stage: &Stage) {
-    // It waits without a child, which would be stopped and not go on.
+fn tstp_and_cont_are_passed_on_to_the_command(stage: &Stage) {
+    // The script waits without a child: TSTP would stop one, and it would not go on.
     rustix_fifo(stage, "never");
     let run = stage.script(
         "x",
@@ -74,7 +74,7 @@ fn stop_and_go_are_passed_on_to_the_command(stage: &Stage) {
     }
 }
 
-fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing(stage: &Stage) {
+fn a_signal_while_waiting_ends_the_wait_and_the_command_never_runs(stage: &Stage) {
     rustix_fifo(stage, "go");
     let holder = stage.script("x", "echo up > up; read _ < go");
     stage.wait_for("up");
@@ -97,7 +97,7 @@ fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing(stage: &Stage) {
     assert!(!stage.path("ran").exists());
 }
 
-/// A named pipe; made while nobody looks for it yet.
+/// Makes a named pipe, before a process looks for it.
 fn rustix_fifo(stage: &Stage, name: &str) {
     let made = std::process::Command::new("mkfifo")
         .arg(stage.path(name))
@@ -105,7 +105,7 @@ fn rustix_fifo(stage: &Stage, name: &str) {
     assert!(made.unwrap().success());
 }
 
-fn a_signal_that_is_ignored_from_outside_stays_ignored(stage: &Stage) {
+fn a_signal_that_ferrolock_was_started_to_ignore_stays_ignored(stage: &Stage) {
     // As `nohup` does.
     let mut command = std::process::Command::new("sh");
     command
@@ -126,7 +126,7 @@ fn a_signal_that_is_ignored_from_outside_stays_ignored(stage: &Stage) {
     assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ended:?}");
 }
 
-fn a_signal_that_is_blocked_from_outside_is_passed_on(stage: &Stage) {
+fn a_signal_that_was_blocked_at_the_start_is_passed_on(stage: &Stage) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command
         .args(["signals::blocked", "--exact", "--nocapture"])
@@ -144,7 +144,7 @@ fn a_signal_that_is_blocked_from_outside_is_passed_on(stage: &Stage) {
     assert_eq!(run.end().code, 5);
 }
 
-/// Not a test: the process that becomes a `ferrolock` which hears nothing at first.
+/// Not a test: the process that becomes a `ferrolock` with all signals blocked.
 #[test]
 fn blocked() {
     let Ok(script) = std::env::var(BLOCKED) else {

@@ -1,4 +1,4 @@
-//! A server or a store that gives no answer: `--wait` and `--try` limit all that comes before the command.
+//! A server or a store that does not answer: `--wait` and `--try` limit everything before the command.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,17 +14,17 @@ use testkit::{Answer, Kind, LIMIT, Server, StubServer};
 use crate::run::{Ended, Run, living_in_environment};
 use crate::stage::Stage;
 
-/// What is told to `ferrolock`, and how long it waits for an answer then.
+/// Options of `ferrolock run`, and how long it waits for an answer with them.
 const LIMITS: [(&[&str], Duration); 2] = [
     (&["--wait", "200ms"], Duration::from_millis(200)),
     (&["--try"], Duration::from_secs(3)),
 ];
-/// It has ended 100 ms after the limit; a busy machine has ten times as much.
+/// It must end 100 ms after the limit; a busy machine gets ten times as much.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// Each limit is kept, one line says which address did not answer and for how long, and no process of ours is left.
 #[track_caller]
-fn is_given_up_in_time(stage: &Stage, address: &str, variables: &[(&str, &str)]) {
+fn assert_gives_up_in_time(stage: &Stage, address: &str, variables: &[(&str, &str)]) {
     for (words, limit) in LIMITS {
         let mut command = stage.command(&["run"]);
         command
@@ -46,15 +46,15 @@ fn is_given_up_in_time(stage: &Stage, address: &str, variables: &[(&str, &str)])
     assert!(!stage.path("ran").exists());
 }
 
-/// In time, or for how long not.
+/// Whether the line says how long there was no answer.
 fn says_how_long(line: &str) -> bool {
     let parts = [
         " did not answer within ",
         " did not answer for ",
         " within ",
     ];
-    let told = parts.iter().find_map(|part| line.split_once(part));
-    told.is_some_and(|(_, time)| time.starts_with(|first: char| first.is_ascii_digit()))
+    let found = parts.iter().find_map(|part| line.split_once(part));
+    found.is_some_and(|(_, time)| time.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 #[track_caller]
@@ -75,7 +75,7 @@ fn a_server_that_is_stopped_is_given_up_in_time() {
     let server = stage.server().unwrap();
     server.stop_signal();
 
-    is_given_up_in_time(&stage, &address, &[]);
+    assert_gives_up_in_time(&stage, &address, &[]);
 
     server.cont_signal();
     assert!(stage.is_free("x"));
@@ -88,35 +88,35 @@ fn a_store_whose_writer_is_stopped_is_given_up_in_time() {
     assert!(stage.is_free("x"));
     let writer = stopped_writer(&stage);
 
-    is_given_up_in_time(&stage, stage.url(), &[]);
+    assert_gives_up_in_time(&stage, stage.url(), &[]);
 
     drop(writer);
     assert!(stage.is_free("x"));
 }
 
-/// As a program that is no server, or one that hangs.
+/// Like a program that is no server, or one that hangs.
 #[test]
-fn a_port_that_says_nothing_is_given_up_in_time() {
+fn a_port_that_sends_nothing_is_given_up_in_time() {
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("redis://{}", port.local_addr().unwrap());
     let stage = Stage::on(url.clone(), None);
 
-    is_given_up_in_time(&stage, &url, &[]);
+    assert_gives_up_in_time(&stage, &url, &[]);
 }
 
-/// As behind a firewall that swallows what is sent.
+/// Like an address behind a firewall that drops packets.
 #[test]
-fn an_address_without_an_answer_is_given_up_in_time() {
+fn an_address_that_does_not_accept_is_given_up_in_time() {
     let port = FullPort::new();
     let url = format!("redis://{}", port.address);
     let stage = Stage::on(url.clone(), None);
 
-    is_given_up_in_time(&stage, &url, &[]);
+    assert_gives_up_in_time(&stage, &url, &[]);
 }
 
-/// Connecting has most of the limit already; the question for the holders has the rest, not a limit of its own.
+/// Connecting takes most of the limit; the question for the holders has only the rest, not a limit of its own.
 #[test]
-fn a_server_that_falls_silent_after_the_first_words_is_given_up_in_time() {
+fn a_server_that_is_silent_after_connecting_is_given_up_in_time() {
     for (talks_for, variables) in [
         (Duration::ZERO, &[][..]),
         (Duration::ZERO, &[("FERROLOCK_OWNER", "some:1")]),
@@ -129,16 +129,16 @@ fn a_server_that_falls_silent_after_the_first_words_is_given_up_in_time() {
         let server = StubServer::start(move |words| first_words(talks_for, words));
         let stage = Stage::on(server.url(), None);
 
-        is_given_up_in_time(&stage, &server.url(), variables);
+        assert_gives_up_in_time(&stage, &server.url(), variables);
 
-        // Who says hello for longer than a limit is asked nothing more within it.
+        // If the answer to HELLO takes longer than a limit, no script is called within it.
         let connected = LIMITS.iter().filter(|(_, limit)| talks_for < *limit);
         let asked = server.count("EVALSHA");
         assert!(asked >= connected.count(), "{:?}", server.commands());
     }
 }
 
-/// The resolver asks a name server that says nothing, in a call that cannot be ended.
+/// The resolver asks a name server that does not answer, in a call that cannot be interrupted.
 #[test]
 fn a_name_that_is_never_resolved_is_given_up_in_time() {
     let Some(names) = SilentNames::here() else {
@@ -170,7 +170,7 @@ fn a_server_that_answers_before_the_limit_is_waited_for() {
     let server = stage.server().unwrap();
     server.stop_signal();
     let run = stage.start(&["--wait", "30s", "x", "--", "echo", "ran"]);
-    // It was started while we connect.
+    // Wait for the gate: it is started while `ferrolock` connects.
     run.gate();
 
     server.cont_signal();
@@ -179,9 +179,9 @@ fn a_server_that_answers_before_the_limit_is_waited_for() {
     assert_eq!((ended.code, ended.output.as_str()), (0, "ran\n"));
 }
 
-stories!(a_lock_that_was_busy_and_gives_no_answer_at_the_end_is_69);
+stories!(no_answer_at_the_end_of_the_wait_is_69_although_the_lock_was_busy_before);
 
-fn a_lock_that_was_busy_and_gives_no_answer_at_the_end_is_69(stage: &Stage) {
+fn no_answer_at_the_end_of_the_wait_is_69_although_the_lock_was_busy_before(stage: &Stage) {
     let _holder = stage.script("x", "echo up > up; sleep 1000");
     stage.wait_for("up");
     let begun = Instant::now();
@@ -208,7 +208,7 @@ fn a_lock_that_was_busy_and_gives_no_answer_at_the_end_is_69(stage: &Stage) {
     stage.server().into_iter().for_each(Server::cont_signal);
 }
 
-/// A process that stands still inside a change of the stage's store.
+/// A process that is stopped inside a change of the stage's store.
 fn stopped_writer(stage: &Stage) -> Child {
     let turn = stage.path("store/turn").display().to_string();
     let mut writer = Child::again("silence::writer", &[&turn]);
@@ -217,7 +217,7 @@ fn stopped_writer(stage: &Stage) -> Child {
     writer
 }
 
-/// That process.
+/// The role of that process.
 pub(crate) fn writer(role: &Role) {
     let turn = File::open(&role.args()[0]).unwrap();
     flock(&turn, FlockOperation::LockExclusive).unwrap();
@@ -225,7 +225,7 @@ pub(crate) fn writer(role: &Role) {
     role.hear();
 }
 
-/// What a server says while a client connects, after a while; to all else it says nothing.
+/// A server's answers while a client connects, after a pause; other commands get no answer.
 fn first_words(talks_for: Duration, words: &[String]) -> Answer {
     let text = Answer::text;
     match words[0].to_ascii_uppercase().as_str() {
@@ -244,7 +244,7 @@ fn first_words(talks_for: Duration, words: &[String]) -> Answer {
     }
 }
 
-/// A port whose line of connections is full: the system gives a new client no answer.
+/// A port whose queue of connections is full: the system does not answer a new client.
 struct FullPort {
     address: SocketAddr,
     _in_line: Vec<TcpStream>,
@@ -270,7 +270,7 @@ impl FullPort {
     }
 }
 
-/// A name server that says nothing, and the files that send the resolver there.
+/// A name server that does not answer, and the files that send the resolver there.
 struct SilentNames {
     folder: tempfile::TempDir,
     _server: UdpSocket,
@@ -281,7 +281,7 @@ impl SilentNames {
     const ENTER: &str =
         "mount --bind resolv /etc/resolv.conf && mount --bind switch /etc/nsswitch.conf";
 
-    /// `None` where it is not allowed, which has been said then.
+    /// `None` where it is not allowed; that is printed then.
     fn here() -> Option<Self> {
         let server = UdpSocket::bind((Self::ADDRESS, 53)).ok();
         let folder = tempfile::tempdir().unwrap();

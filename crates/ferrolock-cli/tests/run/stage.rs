@@ -1,4 +1,4 @@
-//! Where a story happens: a place for locks, and a folder for what its commands write.
+//! Where a story runs: a store or a server for its locks, and a folder for the files of its commands.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,7 +32,7 @@ macro_rules! stories {
     };
 }
 
-/// A place for locks of the story's own.
+/// A store or server, and a folder, that only this story uses.
 pub(crate) struct Stage {
     url: String,
     server: Option<Server>,
@@ -50,7 +50,7 @@ impl Stage {
         }
     }
 
-    /// `None` if the server is not here, which has been said then.
+    /// `None` if the server is not installed; `is_here` has printed that then.
     pub(crate) fn redis() -> Option<Self> {
         Kind::Redis.is_here().then(|| {
             let server = Server::start(Kind::Redis);
@@ -84,12 +84,12 @@ impl Stage {
         self.folder.path()
     }
 
-    /// What a command of the story has written; nothing if it has not.
+    /// What a command of the story has written to that file; empty if there is none.
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// `ferrolock` with these words, in the story's folder, its locks at the story's place.
+    /// `ferrolock` with these arguments, in the story's folder, with the locks of the story.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = ferrolock();
         command
@@ -99,7 +99,7 @@ impl Stage {
         command
     }
 
-    /// Starts `ferrolock run` with these words.
+    /// Starts `ferrolock run` with these arguments.
     #[track_caller]
     pub(crate) fn start(&self, words: &[&str]) -> Run {
         Run::start(self.command(&["run"]).args(words))
@@ -117,7 +117,7 @@ impl Stage {
         self.start(&["--lease", "60s", name, "--", "sh", "-c", script])
     }
 
-    /// Whether somebody could have the lock now.
+    /// Whether another run gets the lock now.
     #[track_caller]
     pub(crate) fn is_free(&self, name: &str) -> bool {
         let ended = self.run(&["--try", name, "--", "true"]);
@@ -137,7 +137,7 @@ impl Stage {
     }
 }
 
-/// The program, with nothing of ours in its environment.
+/// The program, without variables of `ferrolock` in its environment.
 pub(crate) fn ferrolock() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferrolock"));
     for name in [

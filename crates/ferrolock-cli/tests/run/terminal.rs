@@ -7,24 +7,25 @@ use crate::run::{is_alive, is_stopped, wait_until_gone};
 use crate::stage::Stage;
 
 stories!(
-    ctrl_c_is_the_commands,
+    ctrl_c_goes_to_the_command_alone,
     the_command_reads_from_the_terminal_and_the_shell_gets_it_back,
-    ctrl_z_stops_both_and_fg_goes_on,
-    a_command_that_is_stopped_too_long_is_killed_and_fg_says_so,
+    ctrl_z_stops_ferrolock_and_the_command_and_fg_continues_both,
+    a_command_that_is_stopped_too_long_is_killed_and_fg_returns_76,
     a_background_job_gets_the_terminal_with_fg,
-    a_pipe_keeps_the_terminal_for_its_other_end,
+    the_reader_of_a_pipe_keeps_the_terminal,
     a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks,
     a_job_goes_on_in_the_background_with_bg,
-    ctrl_z_stops_a_run_inside_a_run_and_fg_goes_on,
+    ctrl_z_stops_a_run_inside_a_run_and_fg_continues_it,
     a_run_inside_a_run_gets_the_terminal_when_it_asks,
     a_command_that_can_never_have_the_terminal_is_ended,
     a_command_that_was_killed_leaves_the_terminal_as_it_was,
     a_wait_in_the_background_shows_nothing,
-    a_group_that_cannot_be_seen_keeps_the_terminal,
+    a_group_without_a_number_in_our_namespace_keeps_the_terminal,
 );
 
 const CTRL_C: &str = "\x03";
-/// A shell that is just starting a program (by `vfork`) cannot be stopped: commands to be stopped read instead.
+/// A shell that is just starting a program (by `vfork`) cannot be stopped. So commands that the tests stop read, and start
+/// no program.
 const CTRL_Z: &str = "\x1a";
 
 /// A shell in a terminal, where `ferrolock` is found by its name.
@@ -43,7 +44,7 @@ fn close(mut terminal: Pty, shell: Shell) {
     shell.end();
 }
 
-fn ctrl_c_is_the_commands(stage: &Stage) {
+fn ctrl_c_goes_to_the_command_alone(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     terminal.type_in(
         "ferrolock run x -- sh -c 'trap \"echo got-it; exit 5\" INT; echo u\"\"p; while :; do sleep 0.05; done'; echo code=$?\n",
@@ -71,7 +72,7 @@ fn the_command_reads_from_the_terminal_and_the_shell_gets_it_back(stage: &Stage)
     close(terminal, shell);
 }
 
-fn ctrl_z_stops_both_and_fg_goes_on(stage: &Stage) {
+fn ctrl_z_stops_ferrolock_and_the_command_and_fg_continues_both(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     terminal.type_in(
         "ferrolock run --lease 60s x -- sh -c 'echo $$ > leader; echo u\"\"p; read line; echo read:$line'; echo code=$?\n",
@@ -96,7 +97,7 @@ fn ctrl_z_stops_both_and_fg_goes_on(stage: &Stage) {
     close(terminal, shell);
 }
 
-fn a_command_that_is_stopped_too_long_is_killed_and_fg_says_so(stage: &Stage) {
+fn a_command_that_is_stopped_too_long_is_killed_and_fg_returns_76(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     terminal.type_in(
         "ferrolock run --lease 1s x -- sh -c 'echo $$ > leader; echo u\"\"p; read line'\n",
@@ -120,7 +121,7 @@ fn a_background_job_gets_the_terminal_with_fg(stage: &Stage) {
         "ferrolock run --lease 60s x -- sh -c 'echo u\"\"p; read line; echo read:$line' &\n",
     );
     terminal.wait_for("up\r\n");
-    // It reads in the background, which stops it, and us with it; the shell must have noticed that.
+    // It reads in the background, which stops it, and `ferrolock` with it; the shell must have noticed that.
     eventually(LIMIT, "a job that the shell knows to be stopped", || {
         terminal.type_in("jobs\n");
         terminal.wait_for("jobs\r\n");
@@ -135,7 +136,7 @@ fn a_background_job_gets_the_terminal_with_fg(stage: &Stage) {
     close(terminal, shell);
 }
 
-fn a_pipe_keeps_the_terminal_for_its_other_end(stage: &Stage) {
+fn the_reader_of_a_pipe_keeps_the_terminal(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     // Its reader asks the terminal, as a pager does.
     terminal.type_in(
@@ -164,7 +165,7 @@ fn a_command_whose_input_is_a_pipe_gets_the_terminal_when_it_asks(stage: &Stage)
 
 fn a_job_goes_on_in_the_background_with_bg(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
-    // It reads from a file: in the background the terminal is not its own.
+    // It reads from a file: in the background it does not have the terminal.
     terminal.type_in(
         "mkfifo never; ferrolock run --lease 60s x -- sh -c 'echo u\"\"p; read line <> never; echo read:$line'\n",
     );
@@ -183,7 +184,7 @@ fn a_job_goes_on_in_the_background_with_bg(stage: &Stage) {
     close(terminal, shell);
 }
 
-fn ctrl_z_stops_a_run_inside_a_run_and_fg_goes_on(stage: &Stage) {
+fn ctrl_z_stops_a_run_inside_a_run_and_fg_continues_it(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
     terminal.type_in(
         "ferrolock run --lease 60s x -- ferrolock run --lease 60s y -- sh -c 'echo u\"\"p; read line; echo read:$line'\n",
@@ -207,7 +208,7 @@ fn ctrl_z_stops_a_run_inside_a_run_and_fg_goes_on(stage: &Stage) {
 
 fn a_run_inside_a_run_gets_the_terminal_when_it_asks(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
-    // With a pipe as input neither gets it before.
+    // With a pipe as input neither gets the terminal at its start.
     terminal.type_in(
         "echo text | ferrolock run x -- ferrolock run y -- sh -c 'read line; echo piped:$line; read key < /dev/tty; echo key:$key'\n",
     );
@@ -220,7 +221,7 @@ fn a_run_inside_a_run_gets_the_terminal_when_it_asks(stage: &Stage) {
     close(terminal, shell);
 }
 
-/// Its shell is gone, so nobody could ever bring it to the foreground.
+/// Its shell is gone, so no process could ever bring it to the foreground.
 fn a_command_that_can_never_have_the_terminal_is_ended(stage: &Stage) {
     let (mut terminal, shell) = open(stage);
 
@@ -253,7 +254,7 @@ fn a_wait_in_the_background_shows_nothing(stage: &Stage) {
     terminal.type_in("ferrolock -v run --wait 2s x -- true &\n");
     terminal.wait_for("connecting");
 
-    // The shell waits for it, so the terminal is the shell's all the time.
+    // The shell waits for it, so the shell has the terminal all the time.
     terminal.type_in("wait; echo o\"\"ver\n");
 
     terminal.wait_for("is busy");
@@ -263,7 +264,7 @@ fn a_wait_in_the_background_shows_nothing(stage: &Stage) {
 }
 
 /// As with `nsenter` and `kubectl exec`: the leader of our group is outside, and our group has no number here.
-fn a_group_that_cannot_be_seen_keeps_the_terminal(stage: &Stage) {
+fn a_group_without_a_number_in_our_namespace_keeps_the_terminal(stage: &Stage) {
     let inside = "unshare --user --map-root-user --pid --fork --mount-proc";
     let try_out = format!("{inside} true");
     let tried = std::process::Command::new("sh")

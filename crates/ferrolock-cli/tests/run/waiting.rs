@@ -1,13 +1,13 @@
-//! What those see who wait.
+//! What a waiting `ferrolock` shows on the terminal.
 
 use testkit::{LIMIT, eventually};
 
 use crate::pty::Pty;
 use crate::stage::Stage;
 
-stories!(who_is_waited_for_is_shown_on_one_line_that_goes_away);
+stories!(the_holder_is_shown_on_one_line_that_is_cleared_later);
 
-fn who_is_waited_for_is_shown_on_one_line_that_goes_away(stage: &Stage) {
+fn the_holder_is_shown_on_one_line_that_is_cleared_later(stage: &Stage) {
     let _holder = stage.start(&[
         "--label",
         "the report",

@@ -25,13 +25,13 @@ impl Drop for Alive {
 }
 
 impl Core {
-    /// The last handle is gone: lets what is on its way arrive, then ends the connections.
+    /// The last handle is gone: waits for releases under way, then ends the connections.
     fn last_handle_gone(self: &Arc<Self>) {
         if self.is_forked() {
             return;
         }
         let limit = self.settings.drop_limit;
-        // First: no attempt is begun after those that are handed over.
+        // First: no new attempt begins after the others were handed over.
         self.begin_closing();
         self.hand_over(self.now().after(limit));
         if !limit.is_zero() && !self.clock().is_virtual() {
@@ -49,20 +49,22 @@ impl Core {
         };
         for tenure in tenures {
             if tenure.take_over() {
-                self.keeper().settle(&tenure);
+                tenure.settle_in_background();
             }
         }
         self.keeper().hurry_fields_of(self, brisk_until);
         for tenure in attempts {
-            self.keeper().owe_field_briskly(&tenure, brisk_until);
-            // Answered meanwhile, by a thread that found nothing to take back yet.
+            let lease = tenure.first.lease();
+            self.keeper()
+                .owe_field_briskly(tenure.clone(), lease, brisk_until);
+            // Answered meanwhile: the thread with the answer looked for the debt before it was there.
             if tenure.first.is_answered() {
-                self.keeper().field_is_known(&tenure);
+                self.keeper().field_is_known(&*tenure);
             }
         }
     }
 
-    /// New calls and those who wait are turned away from now on.
+    /// New calls fail from now on, and all waiters fail.
     pub(crate) fn begin_closing(&self) {
         self.set_closing();
         let waiters = unpoisoned(&self.names).take_waiters();

@@ -1,4 +1,4 @@
-//! Guards dropped faster than their releases are answered: what is under way and what is owed has a bound, in paused
+//! Guards dropped faster than their releases are answered: the number of releases under way and owed has a bound, in paused
 //! time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::coordination::keeper::pending::{Kind, PendingWork};
-use crate::coordination::scenes::{insider, ms};
 use crate::engine::Lane;
-use crate::engine::lying::{Lie, Lying, Match};
+use crate::testing::lying::{Lie, Lying, Match};
+use crate::testing::scenes::{insider, ms};
 use crate::{CancellationToken, Client, ErrorKind};
 
 const RELEASE: &str = "lock/release";
@@ -19,7 +19,7 @@ const RELEASES_MAX: usize = 4096;
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// So many guards are dropped, and none of their releases is answered until the engine is told to.
+/// Drops `count` guards; none of their releases is answered until [`answer`].
 async fn owe(client: &Client, engine: &Lying, count: usize) {
     let dropped = Match::script(RELEASE).on(Lane::Keeper);
     engine.always(dropped, Lie::Hang);
@@ -29,7 +29,7 @@ async fn owe(client: &Client, engine: &Lying, count: usize) {
     sleep(ms(1)).await;
 }
 
-/// All that hang now run, and those that follow.
+/// Lets all calls run that hang now, and those that follow.
 async fn answer(engine: &Lying) {
     engine.honest();
     engine.release();
@@ -37,7 +37,7 @@ async fn answer(engine: &Lying) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_releases_of_dropped_guards_are_under_way_at_once() {
+async fn at_most_128_releases_of_dropped_guards_are_under_way_at_once() {
     let (client, engine, core) = insider();
 
     owe(&client, &engine, 1000).await;
@@ -64,7 +64,7 @@ async fn acquires_wait_while_too_many_releases_are_owed_and_go_on_when_they_are_
     assert!(guard.is_held());
 }
 
-/// Every way to ask has the limit that it always has.
+/// Each way to acquire keeps its usual limit.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_waits_for_releases_within_its_own_limits() {
     let (client, engine, _) = insider();
@@ -95,7 +95,7 @@ async fn an_acquire_waits_for_releases_within_its_own_limits() {
     assert_eq!(closed.unwrap_err().kind(), ErrorKind::Closed);
 }
 
-/// The time it waited for releases is part of the limit, on the way through a line too.
+/// The time of waiting for releases counts for the limit, also for a call that goes through a line.
 #[tokio::test(start_paused = true)]
 async fn a_try_has_one_limit_over_waiting_for_releases_and_for_the_server() {
     let (client, engine, _) = insider();
@@ -158,7 +158,7 @@ async fn a_grant_after_a_wait_for_room_is_as_good_as_any_other() {
     assert!(remaining > ms(850), "{remaining:?}");
 }
 
-/// A release that another command is in the way of, in the hands of a caller that does not go on, waits by itself.
+/// A release has to wait for another command, whose caller does not poll: it takes no turn from other releases.
 #[tokio::test(start_paused = true)]
 async fn releases_that_wait_for_a_caller_keep_no_others_from_being_sent() {
     let (client, engine, core) = insider();

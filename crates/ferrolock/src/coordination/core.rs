@@ -14,18 +14,16 @@ use crate::coordination::process;
 use crate::coordination::random::Random;
 use crate::coordination::timer::Naps;
 use crate::coordination::unpoisoned;
-use crate::engine::{Clock, Engine, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Tick};
+use crate::engine::{Clock, Engine, Failure, SHUT_DOWN, Tick};
 use crate::error::{Error, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::key_type;
-use crate::protocol::scheme::{Scheme, Subject};
-use crate::protocol::script::{Call, Value};
+use crate::protocol::scheme::Subject;
 
-/// Attempts that nobody in particular waits for at this moment: gaps, polls, ends of leases.
+/// How many attempts that no caller or release asks for are under way at once: after gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
 
-/// So long debts outlive the last handle of their client, or its shutdown.
+/// How long debts are retried after the last handle of their client is dropped, or after its shutdown.
 const LAST_DEBTS: Duration = Duration::from_secs(60);
 
 /// Everything that the handles of one client share.
@@ -33,7 +31,7 @@ const LAST_DEBTS: Duration = Duration::from_secs(60);
 pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) settings: Settings,
-    /// The client's id: a version 8 uuid, so that scripts can tell ours from Redisson's.
+    /// The client's id: a version 8 uuid, so that scripts can distinguish ours from Redisson's.
     pub(crate) id: String,
     pub(crate) host: String,
     numbers: AtomicU64,
@@ -49,14 +47,14 @@ pub(crate) struct Core {
     process: u32,
     closing: AtomicBool,
     keeper_connected: AtomicBool,
-    /// Told at each end or loss of a hold and each end of a release, for whoever shuts down.
+    /// Notified at each end or loss of a hold and each end of a release, for a shutdown that waits.
     pub(crate) quieter: Notify,
     pub(crate) pending: Pending,
-    /// Mistakes of the program that were told once.
+    /// Warnings that were logged already.
     pub(crate) told: Told,
 }
 
-/// What is said once per client in the log.
+/// What is logged once per client.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     blind: AtomicBool,
@@ -124,7 +122,7 @@ impl Core {
         process::id() != self.process
     }
 
-    /// Guards that outlive the beginning of a shutdown may still ask, and be given back.
+    /// Not after a fork. Guards may still ask the server, and be given back, after a shutdown has begun.
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.is_forked() {
             return Err(Error::closed(
@@ -184,56 +182,10 @@ impl Core {
             && !self.keeper_connected.swap(true, Ordering::Relaxed)
     }
 
-    /// Says once that waiting goes on without messages.
+    /// Logs once that waiting goes on without messages.
     pub(crate) fn say_blind(&self, failure: &Failure) {
         if !self.told.blind.swap(true, Ordering::Relaxed) {
             tracing::warn!(%failure, "subscribing was refused: waiting falls back to polling");
-        }
-    }
-
-    /// Asks the server something that changes no count, with the limit of a command.
-    pub(crate) async fn ask(self: &Arc<Self>, lane: Lane, call: Call) -> Result<Value> {
-        self.check_process()?;
-        let core = self.clone();
-        let asked = self.runtime()?.spawn(async move {
-            let limit = core.now().after(core.settings.command_limit);
-            let work = async {
-                loop {
-                    match core.engine.call(lane, call.clone()).await {
-                        Err(Failure::NotSent(_)) => core.engine.ready(lane).await,
-                        reply => return reply,
-                    }
-                }
-            };
-            tokio::select! {
-                biased;
-                reply = work => reply.map_err(Error::from),
-                () = core.sleep_until(limit) => Err(core.no_answer(core.settings.command_limit, core.engine.trouble())),
-            }
-        });
-        match asked.await {
-            Ok(reply) => reply,
-            Err(_) => Err(Error::closed(RUNTIME_ENDED)),
-        }
-    }
-
-    /// The same about a name: a key of another type is named.
-    pub(crate) async fn ask_about(
-        self: &Arc<Self>,
-        lane: Lane,
-        scheme: &dyn Scheme,
-        call: Call,
-    ) -> Result<Value> {
-        match self.ask(lane, call).await {
-            Err(error) if error.code() == Some("WRONGTYPE") => {
-                let kind = self.ask(lane, key_type::ask(scheme.name())).await.ok();
-                let (code, message) = (
-                    "WRONGTYPE".to_owned(),
-                    key_type::wrong_type(scheme.subject(), kind),
-                );
-                Err(Failure::Refused { code, message }.into())
-            }
-            reply => reply,
         }
     }
 
@@ -244,20 +196,20 @@ impl Core {
             .map(|tenure| tenure.id.clone())
     }
 
-    /// What was granted here holds no longer. Grants whose answers are on their way are turned down as they come in.
+    /// All holds here are lost: the data was removed. Grants whose answers are on their way are refused when they come.
     fn lose_what_is_removed(&self) {
         let tenures = unpoisoned(&self.names).tenures().into_iter();
         tenures.for_each(|tenure| tenure.not_ours(LostReason::Removed));
     }
 
-    /// A hold or a release has ended. Only whoever shuts down wants to know, and looks after it began to.
+    /// A hold or a release has ended. Only a shutdown waits for that, and it looks again after it has begun.
     pub(crate) fn tell_who_shuts_down(&self) {
         if self.is_closing() {
             self.quieter.notify_waiters();
         }
     }
 
-    /// Ready when nobody holds anything here and no release is on its way.
+    /// Ready when no lock is held here and no release is under way.
     pub(crate) async fn quiet(&self) {
         loop {
             let mut quieter = std::pin::pin!(self.quieter.notified());
@@ -278,12 +230,15 @@ impl Core {
         if self.pending.abandon() {
             self.engine.close();
         } else {
-            let until = self.now().after(LAST_DEBTS);
-            self.keeper().alarm_close(self, until);
+            let (core, until) = (Arc::downgrade(self), self.now().after(LAST_DEBTS));
+            self.keeper().alarm(self, until, move || {
+                let core = core.upgrade();
+                core.iter().for_each(|core| core.keeper().give_up(core));
+            });
         }
     }
 
-    /// What a caller is told to whom the server gave no answer; a refusal is an answer.
+    /// The error for a caller that had no answer from the server; a refusal is an answer.
     pub(crate) fn no_answer(&self, waited: Duration, failure: Option<Failure>) -> Error {
         let address = self.engine.address();
         match failure {
@@ -295,7 +250,7 @@ impl Core {
         }
     }
 
-    /// One that this client has never used.
+    /// A number that this client has never used.
     pub(super) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The end of a client: what its last handle waits for, and that no lock of ours is held while code of others runs.
+//! The end of a client: what its last handle waits for, and that no lock of ours is held while foreign code runs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::pin::pin;
@@ -12,12 +12,12 @@ use tokio::time::sleep;
 
 use crate::Owner;
 use crate::coordination::Core;
-use crate::coordination::scenes::{insider, insider_with, ms};
 use crate::coordination::waiting::attempt::{Attempt, Attempted};
 use crate::coordination::waiting::{Patience, Request};
-use crate::engine::lying::{Lie, Match, Reach, Silence};
 use crate::options::{LockOptions, Reentry, Settings};
 use crate::protocol::lock::PlainLock;
+use crate::testing::lying::{Lie, Match, Reach, Silence};
+use crate::testing::scenes::{insider, insider_with, ms};
 
 const RELEASE: &str = "lock/release";
 
@@ -54,7 +54,7 @@ async fn the_last_handle_waits_for_a_grant_until_its_release_is_answered() {
     assert_eq!(core.pending.all(), 0);
 }
 
-/// Nothing reads its answer: the keeper releases the field, and goes on until a release has found it.
+/// No task reads its answer: the keeper releases the field, and goes on until a release has found it.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_under_way_at_the_end_of_its_client_is_released_by_the_keeper() {
     let (client, engine, core) = insider();
@@ -74,7 +74,7 @@ async fn an_acquire_under_way_at_the_end_of_its_client_is_released_by_the_keeper
     assert_eq!(core.pending.releases(), 0);
 }
 
-/// Answered while its client ends: the keeper does not look for it any longer.
+/// Answered while its client ends: the keeper no longer releases its field.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_is_answered_at_the_end_of_its_client_is_not_searched_for() {
     let (client, engine, core) = insider();
@@ -171,7 +171,7 @@ fn patient() -> Settings {
     }
 }
 
-/// Attempts that are made because nothing was heard take turns, and a caller may go before its turn has come.
+/// Attempts that no message asked for take turns, and a caller may go before its turn has come.
 #[tokio::test(start_paused = true)]
 async fn no_attempt_is_sent_for_a_caller_that_went_before_its_turn() {
     let (client, engine, core) = insider();
@@ -211,7 +211,7 @@ impl Wake for UsesTheClient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_that_are_turned_away_are_woken_while_the_desk_is_free() {
+async fn waiters_that_fail_at_the_end_are_woken_while_no_lock_of_ours_is_held() {
     let (client, _engine, core) = insider();
     let held = client.lock("a").lock().await.unwrap();
     let uses = Arc::new(UsesTheClient {

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use crate::coordination::scenes::{core, insider, ms};
 use crate::coordination::unpoisoned;
 use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::options::Settings;
 use crate::protocol::lock::PlainLock;
 use crate::protocol::scheme::Scheme;
+use crate::testing::lying::{Lie, Lying, Match, Reach, Silence};
+use crate::testing::scenes::{core, insider, ms};
 use crate::{Client, ErrorKind, Owner, Remaining, Unlocked};
 
 const RELEASE: &str = "lock/release";
@@ -106,7 +106,7 @@ async fn a_renewal_by_hand_has_the_margin_of_the_lease_it_asks_for() {
     assert_eq!(long.remaining(), s(57));
 }
 
-/// What the server must keep for it after another hold has gone is what was promised, not more and not less.
+/// After another hold has gone, the server keeps the lock for the time that was promised to this one.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_outlives_a_partial_release() {
     let (client, _, _) = insider();
@@ -136,7 +136,7 @@ async fn a_renewal_by_hand_that_leaves_no_room_for_the_margin_is_invalid() {
     assert_eq!(engine.log_of("lock/renew").len(), 0);
 }
 
-/// The longest lease that the server was asked for counts, whoever asked and whether it was answered.
+/// The longest lease that the server was asked for counts, by any hold and whether it was answered or not.
 #[tokio::test(start_paused = true)]
 async fn a_release_is_owed_until_the_server_ends_it() {
     for case in ["inner lease", "renewal by hand", "inner lease, unknown"] {
@@ -186,10 +186,10 @@ async fn an_unlock_that_is_refused_again_and_again_says_so() {
     }
 }
 
-/// An unlock marks its hold first and tells the tenure then. Another thread of the owner that came in between found nobody inside
-/// and nobody leaving: a `try_lock` was busy with itself, and a `lock` waited in line for a hold of its own owner.
+/// An unlock marks its hold first and its tenure after that. Another thread of the owner that came in between found no hold,
+/// neither held nor leaving: a `try_lock` returned busy because of its own owner, and a `lock` waited for its own owner.
 #[tokio::test(start_paused = true)]
-async fn an_owner_who_is_just_leaving_is_still_inside() {
+async fn an_owner_whose_unlock_has_just_begun_can_still_enter_again() {
     let (client, owner) = (Client::memory(), Owner::new());
     let lock = client.lock("x").owned_by(&owner);
     let guard = lock.lock().await.unwrap();

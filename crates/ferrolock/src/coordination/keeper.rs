@@ -1,16 +1,17 @@
-//! The keeper: renews, notices what is over, and finishes what nobody waits for.
+//! The keeper: renews holds, notices deadlines, and finishes releases that no caller waits for.
 //!
 //! One OS thread per process with a small runtime of its own, so that a holder that computes for three leases without
 //! an `await` keeps its lock, and a guard can be dropped anywhere. In a test's paused time it is a task of the test's
-//! runtime. [`watch`] and [`debts`] decide; this file does.
+//! runtime. [`watch`] and [`debts`] decide; this file acts.
 
 mod alarms;
 pub(crate) mod batch;
 #[cfg(all(test, feature = "embedded"))]
 mod batch_tests;
-pub(crate) mod debts;
 #[cfg(test)]
-mod kept;
+mod counts;
+pub(crate) mod debts;
+pub(crate) mod kept;
 mod pay;
 pub(crate) mod pending;
 mod renewal;
@@ -20,36 +21,35 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::coordination::holding::hold::Hold;
 use crate::coordination::keeper::alarms::Alarm;
 pub(crate) use crate::coordination::keeper::alarms::AlarmKey;
 use crate::coordination::keeper::batch::Grid;
-use crate::coordination::keeper::debts::{Debts, Due as DebtDue};
 #[cfg(test)]
-pub(crate) use crate::coordination::keeper::kept::Kept;
+pub(crate) use crate::coordination::keeper::counts::KeptCounts;
+use crate::coordination::keeper::debts::{Debts, Due as DebtDue};
+use crate::coordination::keeper::kept::{Kept, Offered, Owes};
 use crate::coordination::keeper::pending::{Kind, PendingWork};
 use crate::coordination::keeper::watch::{Due, Watch};
 use crate::coordination::timer::Timer;
-use crate::coordination::waiting::Request;
-use crate::coordination::{Tenure, unpoisoned};
+use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Clock, KEEPER_THREAD, Lane, Tick};
 use crate::error::LostReason;
 use crate::figures;
 use crate::options::Terms;
+use crate::primitives::Ordering;
 
-/// An offer that is not taken for so long goes back.
+/// An offer that is not taken within this time goes back.
 const OFFER_MAX: Duration = Duration::from_secs(1);
 
-/// So many holds are looked after before others may come to the keeper.
+/// How many holds are handled at most before the keeper's lock is free for others again.
 const DUE_MAX: usize = 1000;
 
-/// What the process keeps.
+/// The keeper of the process, or of one client in paused time.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     state: Mutex<State>,
@@ -68,17 +68,19 @@ struct State {
     asleep_until: Tick,
 }
 
-/// A hold under watch, and whom it was offered to, if it was.
+/// A hold under watch, and the caller that it was offered to, if it was.
 #[derive(Clone, Debug)]
 struct Watched {
-    hold: Arc<Hold>,
-    offered: Option<Arc<Request>>,
+    hold: Arc<dyn Kept>,
+    offered: Option<Arc<dyn Offered>>,
 }
 
 impl Watched {
-    /// Takes the offer back if nobody has come for it.
-    fn withdraw(&self) -> Option<Arc<Hold>> {
-        self.offered.as_ref()?.slot.withdraw()
+    /// Takes the offer back. False: its caller has it, or it was never offered.
+    fn withdraw(&self) -> bool {
+        self.offered
+            .as_ref()
+            .is_some_and(|offered| offered.withdraw_offer())
     }
 }
 
@@ -91,20 +93,20 @@ struct Debt {
 
 #[derive(Clone, Debug)]
 enum Owed {
-    /// The tenure knows what the server should have.
-    Tenure(Arc<Tenure>),
+    /// A release of a tenure, which knows the count that the server should have.
+    Tenure(Arc<dyn Owes>),
     /// The field of an acquire whose outcome is unknown.
-    Field(Arc<Tenure>),
+    Field(Arc<dyn Owes>),
 }
 
 #[derive(Debug)]
 enum Job {
-    Settle(Arc<Tenure>, PendingWork),
+    Settle(Arc<dyn Owes>, PendingWork),
     /// The first hold of a client: its connection for renewals is made before it is needed.
-    Connect(Arc<Tenure>),
+    Connect(Arc<Core>),
 }
 
-/// What lies before the keeper at one moment.
+/// What the keeper has to do at one moment.
 struct Agenda {
     due: Vec<Due<Watched>>,
     debts: Vec<DebtDue<Debt>>,
@@ -130,6 +132,7 @@ impl Keeper {
                 let keeper = Keeper::new(Clock::Boot, seed);
                 let started = keeper.clone().start_thread();
                 *known = Some((process, keeper.clone()));
+                // Unlocked before the log: a log sink is foreign code, and may connect a client, which locks this.
                 drop(known);
                 if let Err(error) = started {
                     tracing::error!(%error, "the keeper has no thread: locks are not renewed");
@@ -169,7 +172,7 @@ impl Keeper {
                 .build()
             {
                 Ok(runtime) => loop {
-                    // Renewal outlives whatever panics.
+                    // Renewals go on after a panic.
                     safely(|| runtime.block_on(self.clone().keep()));
                 },
                 Err(error) => {
@@ -180,82 +183,81 @@ impl Keeper {
         started.map(drop)
     }
 
-    /// A grant lies ready in the slot; it goes back if nobody comes for it.
-    pub(crate) fn offer(&self, hold: Arc<Hold>, request: &Arc<Request>) {
-        let until = self.clock.now().after(offer_time(&hold.terms));
+    /// A grant is about to be offered to its caller, and is withdrawn if the caller does not take it. Returns the keeper's
+    /// number for it.
+    pub(crate) fn offer(&self, hold: Arc<dyn Kept>, to: Arc<dyn Offered>) -> u64 {
+        let until = self.clock.now().after(offer_time(&hold.terms()));
         let watched = Watched {
             hold: hold.clone(),
-            offered: Some(request.clone()),
+            offered: Some(to),
         };
         let mut state = unpoisoned(&self.state);
-        let id = state
+        let number = state
             .watch
-            .offer(watched, hold.terms, hold.deadline(), until);
-        hold.kept_as.store(id, Ordering::Release);
-        self.connect_for(&hold, &mut state);
+            .offer(watched, hold.terms(), hold.deadline(), until);
+        hold.number().store(number, Ordering::Release);
+        self.connect_for(&*hold, &mut state);
         self.wake_for(&state);
-        drop(state);
-        if let Err(hold) = request.slot.offer(hold) {
-            return hold.release_in_background();
-        }
-        // If this thread stood still in between, the offer may have ended before it began.
-        if !unpoisoned(&self.state).watch.is_watched(id)
-            && let Some(hold) = request.slot.withdraw()
-        {
-            hold.release_in_background();
-        }
+        number
     }
 
-    /// Its caller has it: from now on it is kept. `alarm` is what was to call the caller.
-    pub(crate) fn accept(&self, hold: &Arc<Hold>, alarm: Option<AlarmKey>) {
+    /// Whether the hold with that number is offered or kept.
+    pub(crate) fn is_kept(&self, number: u64) -> bool {
+        unpoisoned(&self.state).watch.is_watched(number)
+    }
+
+    /// Its caller has taken it: from now on it is kept. `alarm`, for a caller that does not poll, is called off.
+    pub(crate) fn accept(&self, hold: Arc<dyn Kept>, alarm: Option<AlarmKey>) {
         let mut state = unpoisoned(&self.state);
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
-        let id = hold.kept_as.load(Ordering::Acquire);
-        if !state.watch.accept(id, hold.since) {
-            // Never offered: its caller asked itself. Or its offer ended when the caller was already at the slot.
+        let (number, since) = (hold.number().load(Ordering::Acquire), hold.since());
+        if !state.watch.accept(number, since) {
+            // Never offered: the caller's own future made the attempt. Or the offer ended when the caller was just taking it.
             let watched = Watched {
                 hold: hold.clone(),
                 offered: None,
             };
-            let (deadline, since) = (hold.deadline(), hold.since);
-            let id = state.watch.keep(watched, hold.terms, deadline, since);
-            hold.kept_as.store(id, Ordering::Release);
-            self.connect_for(hold, &mut state);
+            let number = state
+                .watch
+                .keep(watched, hold.terms(), hold.deadline(), since);
+            hold.number().store(number, Ordering::Release);
+            self.connect_for(&*hold, &mut state);
         }
         self.wake_for(&state);
+        // Unlocked before the drop: a request or a client may end with its alarm, and a request that ends may owe its place
+        // in a queue, which locks the state again.
         drop(state);
         drop(called_off);
     }
 
     /// With its first hold a client needs a connection for renewals.
-    fn connect_for(&self, hold: &Arc<Hold>, state: &mut State) {
-        if hold.tenure.core.claim_keeper_connection() {
-            state.jobs.push(Job::Connect(hold.tenure.clone()));
+    fn connect_for(&self, hold: &dyn Kept, state: &mut State) {
+        if hold.core().claim_keeper_connection() {
+            state.jobs.push(Job::Connect(hold.core().clone()));
             self.news.notify_one();
         }
     }
 
     /// It is given back or lost. True: a renewal of it is under way.
-    pub(crate) fn forget(&self, hold: &Hold) -> bool {
-        unpoisoned(&self.state)
-            .watch
-            .forget(hold.kept_as.load(Ordering::Acquire))
+    pub(crate) fn forget(&self, hold: &dyn Kept) -> bool {
+        let number = hold.number().load(Ordering::Acquire);
+        unpoisoned(&self.state).watch.forget(number)
     }
 
     /// Its deadline was moved by its guard.
-    pub(crate) fn extended(&self, hold: &Hold) {
-        let mut state = unpoisoned(&self.state);
-        state
+    pub(crate) fn extended(&self, hold: &dyn Kept) {
+        let number = hold.number().load(Ordering::Acquire);
+        unpoisoned(&self.state)
             .watch
-            .extended(hold.kept_as.load(Ordering::Acquire), hold.deadline());
+            .extended(number, hold.deadline());
     }
 
-    /// Brings the tenure's count on the server to what lives here; nobody waits for it.
-    pub(crate) fn settle(&self, tenure: &Arc<Tenure>) {
-        let pending = PendingWork::new(&tenure.core, Kind::Release);
+    /// Sets the tenure's count on the server to the number of holds here; no caller waits for it.
+    pub(crate) fn settle(&self, tenure: Arc<dyn Owes>) {
+        let pending = PendingWork::new(tenure.core(), Kind::Release);
         unpoisoned(&self.state)
             .jobs
-            .push(Job::Settle(tenure.clone(), pending));
+            .push(Job::Settle(tenure, pending));
         self.news.notify_one();
     }
 
@@ -284,7 +286,7 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let planned = state.next();
         let due = state.watch.due(now, DUE_MAX, |watched| {
-            watched.hold.tenure.core.settings.command_limit
+            watched.hold.core().settings.command_limit
         });
         let debts = state.debts.due(now);
         let later = state
@@ -297,6 +299,7 @@ impl Keeper {
         let next = state.next();
         state.asleep_until = next;
         let open = state.debts.len();
+        // Unlocked before the figures: a metrics sink is foreign code.
         drop(state);
         if !debts.is_empty() {
             figures::debts_open(open);
@@ -318,7 +321,7 @@ impl Keeper {
         for due in agenda.due {
             safely(|| match due {
                 Due::Renew(renewal) => renewals.push(renewal),
-                Due::Over(watched) => self.over(&watched),
+                Due::Over(watched) => over(&watched),
                 Due::OfferOver(watched) => offer_over(&watched),
             });
         }
@@ -330,23 +333,15 @@ impl Keeper {
             });
         }
         for alarm in agenda.alarms {
-            safely(|| self.rung(alarm));
+            safely(alarm.ring);
         }
         for job in agenda.jobs {
             safely(|| match job {
                 Job::Settle(tenure, pending) => {
                     drop(tokio::spawn(self.clone().finish(tenure, pending)));
                 }
-                Job::Connect(tenure) => drop(tokio::spawn(tenure.core.engine.ready(Lane::Keeper))),
+                Job::Connect(core) => drop(tokio::spawn(core.engine.ready(Lane::Keeper))),
             });
-        }
-    }
-
-    fn over(&self, watched: &Watched) {
-        let reason = watched.hold.reason_at_deadline();
-        watched.hold.lose(reason);
-        if let Some(hold) = watched.withdraw() {
-            hold.release_in_background();
         }
     }
 
@@ -355,26 +350,18 @@ impl Keeper {
         unpoisoned(&self.state).watch.shortest_lease()
     }
 
-    /// The client shuts down and will not wait any longer.
-    pub(crate) fn lose_all(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let held = unpoisoned(&self.state)
-            .watch
-            .holds(|watched| of(&watched.hold));
-        held.into_iter()
-            .map(|watched| watched.hold)
-            .inspect(|hold| {
-                self.forget(hold);
-                hold.lose(LostReason::ShutDown);
+    /// The client shuts down and no longer waits: its holds are lost. Returns their names.
+    pub(crate) fn lose_all(&self, core: &Core) -> Vec<Arc<str>> {
+        let ours = |watched: &Watched| std::ptr::eq(&**watched.hold.core(), core);
+        // Collected first, and lost without the lock: `lose` wakes callers and writes to the log.
+        let held = unpoisoned(&self.state).watch.holds(ours);
+        held.iter()
+            .map(|watched| {
+                self.forget(&*watched.hold);
+                watched.hold.lose(LostReason::ShutDown);
+                watched.hold.name().clone()
             })
             .collect()
-    }
-
-    /// Every hold that is watched and for which `of` says so.
-    pub(crate) fn holds(&self, of: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let held = unpoisoned(&self.state)
-            .watch
-            .holds(|watched| of(&watched.hold));
-        held.into_iter().map(|watched| watched.hold).collect()
     }
 }
 
@@ -391,22 +378,25 @@ impl State {
     }
 }
 
-/// How long a grant lies ready for a caller who does not come for it.
+/// How long a grant is offered to a caller that does not take it.
 pub(crate) fn offer_time(terms: &Terms) -> Duration {
     (terms.lease / 3).min(OFFER_MAX)
 }
 
-/// Nobody came for it in time.
+fn over(watched: &Watched) {
+    watched.hold.end_at_deadline();
+    watched.withdraw();
+}
+
+/// Its caller did not take it in time.
 fn offer_over(watched: &Watched) {
-    if let Some(hold) = watched.withdraw() {
-        let name = hold.tenure.scheme.name().clone();
-        hold.release_in_background();
+    if watched.withdraw() {
         figures::offer_withdrawn();
-        tracing::debug!(lock = %name, "offer withdrawn: its future was not polled");
+        tracing::debug!(lock = %watched.hold.name(), "offer withdrawn: its future was not polled");
     }
 }
 
-/// Wakers and log sinks are other people's code: what panics in one must not cost the rest of the agenda.
+/// Wakers and log sinks are foreign code: a panic in one of them must not end the rest of the agenda.
 fn safely(work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         let told = || tracing::error!("the keeper was interrupted by a panic and goes on");

@@ -12,10 +12,10 @@ use std::time::Duration;
 use testkit::poll_once;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::coordination::scenes::{Pair, ms, pair};
 use crate::engine::Lane;
-use crate::engine::lying::{Lie, Match};
 use crate::options::Settings;
+use crate::testing::lying::{Lie, Match};
+use crate::testing::scenes::{Pair, ms, pair};
 use crate::{Client, ErrorKind, Guard, Lock, Owner, Remaining};
 
 const ACQUIRE: &str = "lock/acquire";
@@ -253,15 +253,15 @@ async fn a_re_entry_that_is_over_when_it_comes_is_given_back_and_tried_again() {
     assert_eq!(pair.them.lock("a").holders().await.unwrap()[0].count, 2);
 }
 
-/// The grant lies ready in time, and its caller comes for it when its time is over: before the keeper, which comes late
-/// itself after the machine has slept.
+/// The grant is offered in time, and its caller takes it when its time is over: before the keeper, which is late itself after
+/// the machine has slept.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_fetched_too_late_is_given_back() {
     let pair = pair("over-fetched");
     let held = pair.them.lock("a").lock().await.unwrap();
     let mut waiter = pin!(one_second(&pair.us, "a").lock());
     assert!(poll_once(waiter.as_mut()).is_pending());
-    // Its first attempt goes into other hands after a third of the lease.
+    // Its first attempt is handed over to the driver after a third of the lease.
     sleep(ms(500)).await;
     held.unlock().await.unwrap();
     soon(pair.lying.seen(ACQUIRE, 3)).await;
@@ -355,9 +355,10 @@ async fn a_call_without_a_limit_gives_up_when_its_grants_are_late_again_and_agai
     assert!(waited >= ms(30_000) && waited < ms(33_000), "{waited:?}");
 }
 
-/// The store was given up while the grant was on its way, and all holds that were known here were lost: others may have the lock.
+/// The store was removed while the grant was on its way, and all holds that were known here were lost: another client may
+/// have the lock.
 #[tokio::test(start_paused = true)]
-async fn a_grant_of_what_was_removed_before_its_reply_came_is_turned_down() {
+async fn a_grant_whose_data_was_removed_before_its_reply_came_is_given_back() {
     let pair = pair("removed");
     pair.delays(ACQUIRE, DELAY);
     let mut taking = pin!(pair.us.lock("a").lock());

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::coordination::Core;
-use crate::coordination::census::Census;
-use crate::coordination::scenes::liar;
-use crate::engine::lying::{Lie, Match, Reach, Silence};
+use crate::testing::census::Census;
+use crate::testing::lying::{Lie, Match, Reach, Silence};
+use crate::testing::scenes::liar;
 use crate::{Client, ErrorKind, Guard, Owner};
 
 const RELEASE: &str = "lock/release";
@@ -16,7 +16,7 @@ fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Nothing of the client is left, and with its last handle itself.
+/// Nothing of the client is left, and after its last handle not the client itself.
 async fn leaves_nothing(client: Client, what: &str) {
     let core: Weak<Core> = Arc::downgrade(client.core());
     assert_eq!(client.core().census(), Census::default(), "{what}");
@@ -63,7 +63,7 @@ async fn a_lock_future_dropped_in_an_outage_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_holder_who_lets_go_after_the_shutdown_leaves_nothing() {
+async fn a_guard_dropped_after_the_shutdown_leaves_nothing() {
     let (client, _engine) = liar();
     let guard = client.lock("x").lease(s(3600)).lock().await.unwrap();
     let error = client.shutdown(s(1)).await.unwrap_err();
@@ -76,9 +76,9 @@ async fn a_stuck_holder_who_lets_go_after_the_shutdown_leaves_nothing() {
     leaves_nothing(client, "after the shutdown").await;
 }
 
-/// Debts outlive the last handle of their client, but not for hours.
+/// Debts are retried after the last handle of their client is dropped, but not for hours.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_gone_owes_for_a_minute() {
+async fn debts_are_retried_for_a_minute_after_the_last_handle_is_dropped() {
     let (client, engine) = liar();
     let core = Arc::downgrade(client.core());
     let guard = client.lock("x").lease(s(3600)).lock().await.unwrap();

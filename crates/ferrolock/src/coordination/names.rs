@@ -1,4 +1,4 @@
-//! What a client knows of each name: who holds it here, who waits for it here.
+//! What a client knows of each name: its holders and waiters in this client.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,7 @@ use crate::engine::{Subscription, Tick};
 use crate::owner::Owner;
 use crate::protocol::scheme::Subject;
 
-/// All names that somebody here holds or waits for.
+/// All names that calls of this client hold or wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     entries: HashMap<Subject, NameEntry>,
@@ -25,20 +25,21 @@ pub(crate) struct Names {
 #[derive(Debug)]
 pub(crate) struct NameEntry {
     tenures: Few<Arc<Tenure>>,
-    /// Those who wait. Kept for a while after the last one, for what it knows of the competition.
+    /// The waiters. Kept for a while after the last one, for what it knows about other processes that wait.
     pub(crate) driver: Option<Box<Driver<Arc<Request>>>>,
     pub(crate) subscription: Option<Subscription>,
     /// A task runs the driver.
     pub(crate) driven: bool,
     /// Releases of ours that are not answered yet.
     releases: u32,
-    /// Who asks for the name with a future of its own. While others wait, they wait for its answer, which it reads just now.
+    /// The caller whose own future makes the first attempt. If there are waiters as well, it is just reading the answer, and
+    /// they wait for that.
     pub(crate) first: Option<Arc<Request>>,
-    /// An attempt of such a one that the driver's task goes on with, for that number in the line.
+    /// A first attempt that the driver's task takes over, for the waiter with that number in the line.
     pub(crate) goes_on: Option<(u64, Begun)>,
     /// Tenures whose first acquire is not answered yet.
     attempting: Few<Arc<Tenure>>,
-    /// Tells the driver's task to look.
+    /// Wakes the driver's task.
     news: Option<Arc<Notify>>,
 }
 
@@ -62,7 +63,7 @@ impl NameEntry {
         !held && self.first.is_none() && self.driver.is_none() && self.releases == 0 && !self.driven
     }
 
-    /// Whether that task holds the name by another owner, and would wait for itself.
+    /// Whether that task has a hold on the name, and would wait for itself.
     pub(crate) fn is_held_in(&self, task: tokio::task::Id) -> bool {
         self.tenures.iter().any(|tenure| tenure.is_held_in(task))
     }
@@ -75,19 +76,19 @@ impl NameEntry {
         self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
     }
 
-    /// What tells the driver's task to look.
+    /// What wakes the driver's task.
     pub(crate) fn news(&mut self) -> &Arc<Notify> {
         self.news.get_or_insert_default()
     }
 
-    /// The driver's task looks as soon as it can.
+    /// Wakes the driver's task, if there is one.
     pub(crate) fn tell_driver(&self) {
         if let Some(news) = &self.news {
             news.notify_one();
         }
     }
 
-    /// The caller for which `ended` says so asks no more with a future of its own: the driver may.
+    /// The first attempt of the caller has ended, if `ended` returns true for it: from now on the driver may send attempts.
     pub(crate) fn first_ended(&mut self, ended: impl FnOnce(&Arc<Request>) -> bool) {
         if self.first.take_if(|first| ended(first)).is_some() {
             self.tell_driver();
@@ -99,7 +100,8 @@ impl NameEntry {
         self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
     }
 
-    /// A release of ours was answered (`heard`: it freed the name, and so many heard of it), or has become a debt.
+    /// A release of ours was answered (`heard`: it freed the name, and this many clients got the message), or has become a
+    /// debt.
     pub(crate) fn release_ended(&mut self, core: &Core, heard: Option<u64>) {
         self.releases = self.releases.saturating_sub(1);
         if let Some(driver) = &mut self.driver {
@@ -130,13 +132,13 @@ impl Names {
         self.entries.get(subject)?.live_tenure(owner)
     }
 
-    /// Whether anybody here holds that name, waits or asks for it.
+    /// Whether a call of this client holds that name, waits for it or makes an attempt.
     pub(crate) fn is_known(&self, subject: &Subject) -> bool {
         self.entries.contains_key(subject)
     }
 
-    /// The caller makes the first attempt itself, with that tenure. False: somebody here holds the name, waits or asks
-    /// for it.
+    /// The caller's own future makes the first attempt, with that tenure. False: a call of this client holds the name, waits
+    /// for it or makes an attempt.
     pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
         let Entry::Vacant(place) = self.entries.entry(request.scheme.subject().clone()) else {
             return false;
@@ -147,21 +149,21 @@ impl Names {
         true
     }
 
-    /// It does not any more.
+    /// The caller's own future no longer makes the first attempt.
     pub(crate) fn clear_first(&mut self, request: &Arc<Request>) {
         self.change(request.scheme.subject(), |entry| {
             entry.first_ended(|first| Arc::ptr_eq(first, request));
         });
     }
 
-    /// An attempt is on its way.
+    /// An attempt is about to be sent.
     pub(crate) fn attempt_begins(&mut self, tenure: &Arc<Tenure>) {
         self.entry(tenure.scheme.subject())
             .attempting
             .push(tenure.clone());
     }
 
-    /// It was answered, or is given up.
+    /// The attempt was answered, or is given up.
     pub(crate) fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
         self.change(tenure.scheme.subject(), |entry| entry.attempt_ended(tenure));
     }
@@ -175,7 +177,7 @@ impl Names {
             .collect()
     }
 
-    /// A grant came. True: somebody here waits for the name, and those of its owner are yet to enter with it.
+    /// A grant came. True: there may be waiters here, and those of its owner have yet to enter with it.
     pub(crate) fn tenure_began(&mut self, tenure: &Arc<Tenure>) -> bool {
         let entry = self.entry(tenure.scheme.subject());
         entry.tenures.push(tenure.clone());
@@ -187,7 +189,7 @@ impl Names {
         is_awaited
     }
 
-    /// Changes what is known of a name, if anything is, and forgets it if nobody holds or wants it any more.
+    /// Changes the entry of a name, if there is one, and removes it when no call holds or wants the name.
     pub(crate) fn change(&mut self, subject: &Subject, f: impl FnOnce(&mut NameEntry)) {
         if let Some(entry) = self.entries.get_mut(subject) {
             f(entry);
@@ -197,7 +199,7 @@ impl Names {
         }
     }
 
-    /// A release of ours is on its way: attempts wait for its answer.
+    /// A release of ours is about to be sent: attempts wait for its answer.
     pub(crate) fn release_begins(&mut self, subject: &Subject, now: Tick) {
         let entry = self.entry(subject);
         entry.releases += 1;
@@ -220,7 +222,7 @@ impl Names {
             .collect()
     }
 
-    /// Takes everyone who waits out of the lines, to be told when the table is free: their wakers are code of others.
+    /// Takes all waiters out of the lines. They are failed when the table is unlocked: their wakers are foreign code.
     #[must_use]
     pub(crate) fn take_waiters(&mut self) -> Vec<Arc<Request>> {
         let mut waiters = Vec::new();

@@ -1,4 +1,4 @@
-//! Who this process and its clients are: numbers, ids, the host.
+//! Identity of this process and its clients: process id, client ids, the host name.
 
 use crate::engine::Clock;
 
@@ -15,7 +15,7 @@ pub(super) fn id() -> u32 {
     CHILD.get().unwrap_or_else(std::process::id)
 }
 
-/// From now on this thread is that of a forked child, or not any more.
+/// Makes this thread look like one of a forked child with that process id; `None` ends that.
 #[cfg(all(test, feature = "embedded"))]
 pub(super) fn fork(child: Option<u32>) {
     CHILD.set(child);

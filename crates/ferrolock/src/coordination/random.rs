@@ -1,11 +1,11 @@
-//! What a client draws: pauses, and the order of those who come at once. Not for secrets.
+//! Random numbers of a client: for pauses, and for seeds. Not for secrets.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::coordination::unpoisoned;
 
-/// Numbers of one client, from a seed that its engine may give: then everything can happen again as it did.
+/// Numbers of one client, from a seed if its engine gives one: then a run can be repeated.
 #[derive(Debug)]
 pub(crate) struct Random(Mutex<fastrand::Rng>);
 

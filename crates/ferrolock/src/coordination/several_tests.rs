@@ -1,5 +1,5 @@
-//! A kind that is nothing like the plain lock, through every station of the machinery: nothing outside its own files knows
-//! it, but for its row in `scheme_of`.
+//! A kind that is very different from the plain lock, through every part of the machinery: nothing outside its own files
+//! knows it, except its row in `scheme_of`.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::scenes::{Pair, insider, ms, pair};
-use crate::engine::lying::{Lie, Lying, Match};
 use crate::kind::Plain;
 use crate::protocol::several::Several;
+use crate::testing::lying::{Lie, Lying, Match};
+use crate::testing::scenes::{Pair, insider, ms, pair};
 use crate::{Client, Guard, Lock, LostReason, Unlocked};
 
 const ACQUIRE: &str = "several/acquire";
@@ -24,7 +24,7 @@ fn several(client: &Client) -> Lock {
     })
 }
 
-/// A task that waits for it; returns when it stands in the server's queue.
+/// Starts a task that waits for it; returns when it is in the server's queue.
 async fn waiter(client: &Client, lying: &Lying) -> tokio::task::JoinHandle<Guard<Plain>> {
     let before = lying.log_of(ACQUIRE).len();
     let lock = several(client);
@@ -41,7 +41,7 @@ async fn queue(client: &Client) -> usize {
     let keys = client.core().engine.clone();
     let call = crate::protocol::several::queue_length("x".into());
     match keys.call(crate::engine::Lane::Commands, call).await {
-        Ok(crate::protocol::script::Value::Int(length)) => usize::try_from(length).unwrap(),
+        Ok(crate::protocol::call::Value::Int(length)) => usize::try_from(length).unwrap(),
         other => panic!("{other:?}"),
     }
 }

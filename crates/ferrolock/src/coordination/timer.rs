@@ -1,8 +1,8 @@
 //! Timers of the system, for what the runtime's timers are too coarse or too late for.
 //!
-//! The keeper's counts suspend, so that what expired meanwhile is told at wake-up. Drivers pause for less than the
-//! millisecond that is the grain of `tokio`'s timers; without these they would have to spin. Only Linux has them; elsewhere
-//! a pause is rounded up.
+//! The keeper's timer counts suspend, so that holds that expired meanwhile are noticed when the machine wakes up. Drivers
+//! pause for less than the millisecond that is the resolution of `tokio`'s timers; without these they would have to spin.
+//! Only Linux has them; elsewhere a pause is rounded up.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Timer {
     pub(crate) async fn sleep_until(&mut self, until: Tick) {
         let now = self.clock.now();
         if until <= now {
-            // Those who share the thread with the keeper have their turn all the same.
+            // Other tasks in the keeper's thread get their turn all the same.
             tokio::task::yield_now().await;
             return;
         }
@@ -164,7 +164,7 @@ mod boot {
             }
         }
 
-        /// Setting it anew also takes back an expiry that nobody has read.
+        /// Setting it anew also clears an expiry that was not read.
         fn set(&self, until: Tick) -> bool {
             let seconds = i64::try_from(until.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
             let nanos = i64::try_from(until.as_nanos() % 1_000_000_000).unwrap_or(0);

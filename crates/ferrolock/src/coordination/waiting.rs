@@ -2,8 +2,8 @@
 //!
 //! A name that no caller here holds or waits for is asked for by the caller's own future ([`first`]). Otherwise the caller
 //! waits in a [`slot`], and its attempts are made in a task of the client's runtime: the [`driver`] of the name decides and
-//! [`mod@drive`] does, for `lock` and `try_lock` alike. An owner who is inside enters again without queueing. A grant is
-//! offered, and becomes the caller's when its future is polled.
+//! [`mod@drive`] acts, for `lock` and `try_lock` alike. An owner that holds the lock already enters again without queueing.
+//! A grant is offered, and becomes the caller's when its future is polled.
 
 pub(crate) mod attempt;
 mod backlog;
@@ -30,11 +30,11 @@ use std::task::Poll;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::holding::count::Few;
+use crate::coordination::holding::entrant::too_late;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::holding::reenter::reenter;
 use crate::coordination::keeper::AlarmKey;
 use crate::coordination::names::NameEntry;
-use crate::coordination::waiting::attempt::too_late;
 use crate::coordination::waiting::backlog::wait_for_releases;
 use crate::coordination::waiting::drive::drive;
 use crate::coordination::waiting::driver::{Driver, Place};
@@ -46,7 +46,7 @@ use crate::engine::{Failure, Tick};
 use crate::error::{Cause, Error, Result};
 use crate::options::Reentry;
 
-/// Waits for a hold. `None`: busy, for a call that does not insist.
+/// Waits for a hold. `None`: busy, for a call that returns that and no error.
 ///
 /// Dropped before it is ready, it leaves nothing behind: a grant that comes later is given back.
 pub(crate) async fn acquire(
@@ -86,7 +86,7 @@ pub(crate) async fn acquire(
     enter(core, &request, Place::Back)?;
     loop {
         let found = poll_fn(|cx| {
-            // First of all the slot knows whom to wake: the attempt may go into other hands at any time.
+            // The slot first, so that it has the waker: another task may take the attempt over at any time.
             if let Poll::Ready(found) = request.slot.poll(cx) {
                 return Poll::Ready(Some(found));
             }
@@ -120,7 +120,7 @@ pub(crate) async fn acquire(
 struct Caller<'a> {
     core: &'a Arc<Core>,
     request: &'a Arc<Request>,
-    /// It has its hold or its answer, and is in no line any more.
+    /// It has its hold or its answer, and is no longer in a line.
     served: bool,
     /// Of a first attempt that was granted.
     alarm: Option<AlarmKey>,
@@ -139,7 +139,7 @@ impl Caller<'_> {
             hold.retract();
             return Err((sent, failure));
         }
-        keeper.accept(&hold, alarm);
+        keeper.accept(hold.clone(), alarm);
         if let Some(task) = tokio::task::try_id() {
             let _ = hold.task.set(task);
         }
@@ -149,7 +149,7 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        // First of all: an attempt in other hands looks into the slot whether it is still wanted.
+        // The slot first: a task that has taken the attempt over looks there whether the caller still waits.
         let offered = match self.served {
             true => None,
             false => self.request.slot.abandon(),
@@ -159,7 +159,7 @@ impl Drop for Caller<'_> {
             return;
         }
         if let Some(hold) = offered {
-            self.core.keeper().forget(&hold);
+            self.core.keeper().forget(&*hold);
             hold.release_in_background();
         }
         let mut names = unpoisoned(&self.core.names);
@@ -174,7 +174,7 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// Starts what the request needs: a re-entry, one attempt, or a place in the line.
+/// Starts what the request needs: a re-entry, its first attempt, or a place in the line.
 fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     let runtime = core.runtime()?;
     if let Some(tenure) = &request.into {
@@ -189,7 +189,10 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
     queue(core, request, place, None)
 }
 
-/// The same for a name that is known here, or with a first attempt that goes on.
+/// Starts a re-entry if the owner holds the lock, else puts the request in the line of its name.
+///
+/// `begun` is the first attempt of this very request. Only [`first`] brings one: when the attempt was not granted, or when
+/// it is under way and the caller has not polled for a while.
 fn queue(
     core: &Arc<Core>,
     request: &Arc<Request>,
@@ -198,14 +201,15 @@ fn queue(
 ) -> Result<()> {
     let runtime = core.runtime()?;
     let mut names = unpoisoned(&core.names);
-    // Requests in the table when the client is shut down are turned away then; those that come later, here.
+    // A shutdown turns away the requests that are in the table by then; those that come later fail here.
     core.check_open()
         .map_err(|error| error.of(request.scheme.name()))?;
     if begun.is_some() {
         names.clear_first(request);
     }
     if begun.is_some() && !request.slot.is_waiting() {
-        // Its caller has gone while the attempt changed hands: nobody would take it out of the line again.
+        // The caller has gone while the attempt was handed over, and may have looked for itself in the line already:
+        // it would stay there. A caller that goes later finds itself in the line, under the lock of the table.
         drop(names);
         if let Some(begun) = begun {
             runtime.spawn(first::release_in_background(begun.attempt));
@@ -255,10 +259,14 @@ struct Joined {
     waits_for_itself: bool,
     /// The driver's task runs already.
     driven: bool,
-    /// Attempts that nobody needs any more.
+    /// Attempts that are not needed, because the driver goes on with another one: a grant of theirs is given back.
     given_up: Few<Begun>,
 }
 
+/// Puts the request in the line, and before it the caller that makes its first attempt by itself at this moment, if any.
+///
+/// Each of the two may bring an attempt, always its own: `begun`, and the one that is taken over from `entry.first`. A grant
+/// goes to the request that its attempt was sent for. The driver goes on with one attempt at most.
 fn join_line(
     core: &Arc<Core>,
     entry: &mut NameEntry,
@@ -293,8 +301,8 @@ fn join_line(
             None => {}
         }
     };
-    // The caller that came first goes first, with its attempt, whose answer is none for those who came after it was sent.
-    // One whose answer its caller is about to read stays that caller's.
+    // The caller that came first goes first, with its attempt. The answer does not count for requests that came after the
+    // attempt was sent. If the caller is about to read the answer, `adopt` gets nothing: the attempt stays with the caller.
     if let Some(other) = &entry.first
         && let Some(begun) = first::adopt(core, other)
     {
@@ -316,14 +324,14 @@ fn join_line(
     }
 }
 
-/// All others of that owner who wait for the name go in with it.
+/// Other requests of that owner that wait for the name enter with this tenure.
 pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     let core = &tenure.core;
     let mut names = unpoisoned(&core.names);
     let Some(entry) = names.entry_if_any(tenure.scheme.subject()) else {
         return;
     };
-    // Only now may the driver send for those that are left.
+    // Only now may the driver send attempts for the remaining waiters.
     entry.first_ended(|first| first.owner == tenure.owner);
     let Some(driver) = &mut entry.driver else {
         return;

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn paused_time_is_found_and_followed() {
+    async fn the_clock_follows_paused_time() {
         let clock = Clock::detect();
         let before = clock.now();
 
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn running_time_is_real() {
+    async fn the_clock_is_real_in_a_runtime_that_is_not_paused() {
         assert!(!Clock::detect().is_virtual());
     }
 
     #[test]
-    fn no_runtime_is_real_time() {
+    fn the_clock_is_real_without_a_runtime() {
         assert!(!Clock::detect().is_virtual());
     }
 }

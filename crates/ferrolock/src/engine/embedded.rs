@@ -12,5 +12,5 @@ mod memory;
 mod tests;
 
 #[cfg(target_os = "linux")]
-pub(crate) use file::{FileEngine, Place};
+pub(crate) use file::{FileEngine, StorePlace as Place};
 pub(crate) use memory::MemoryEngine;

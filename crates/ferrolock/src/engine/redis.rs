@@ -1,14 +1,14 @@
 //! One Redis or Valkey server.
 //!
-//! | file | what it knows |
+//! | file | what it does |
 //! |---|---|
-//! | `address/`: `config`, `url` | where the server is and how to enter |
-//! | `connection/`: `stream`, `tls`, `pulse` | bytes, and when the last one came |
-//! | `connection/`: `live`, `scripts`; [`wire`] | one connection: handshake, calls, replies; what it makes known to its server |
-//! | `connection/`: `link`, `report`; [`trouble`] | a connection that is kept: opened, watched, replaced; what is in the way, and in the log |
+//! | `address/`: `config`, `url` | address, credentials and limits of the server |
+//! | `connection/`: `stream`, `tls`, `pulse` | the byte stream, and when the last byte came |
+//! | `connection/`: `live`, `scripts`; [`wire`] | one connection: handshake, calls, replies; the scripts it loads into the server |
+//! | `connection/`: `link`, `report`; [`trouble`] | a connection that is kept: opened, watched, replaced; why there is none, and what is logged |
 //! | `subscriptions/`: `bus`, `table` | subscriptions over one more such connection |
 //!
-//! The client crate is used at its lowest layer only: what lies above it sends commands again by itself.
+//! The `redis` crate is used at its lowest layer only: the layers above it send commands again by themselves.
 
 mod address;
 mod connection;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 pub(crate) use self::address::config::Config;
-use self::connection::link::{Home, Link, State, Watching};
+use self::connection::link::{Home, Link, LinkState, Watching};
 use self::connection::scripts::Scripts;
 #[cfg(feature = "tls")]
 #[allow(
@@ -37,7 +37,7 @@ pub use self::connection::tls::Tls;
 use self::subscriptions::bus::Bus;
 use self::trouble::{Class, Trouble};
 use super::{Boxed, Calling, Clock, Engine, Failure, Lane, Listener, ShortestLease, Subscription};
-use crate::protocol::script::{Call, Script};
+use crate::protocol::call::{Call, Script};
 
 /// Runs scripts on one server.
 #[derive(Debug)]
@@ -88,23 +88,23 @@ impl RedisEngine {
         })
     }
 
-    /// Names the runtime that connections live in; else it is the one of the first use. Only the first name counts.
+    /// Sets the runtime that connections live in; else it is the one of the first use. Only the first call counts.
     pub(crate) fn start(&self, handle: Handle) {
         let _ = self.runtime.set(handle);
     }
 
-    /// Makes these known to the server with each connection to come; others are sent when they are first called.
+    /// Loads these scripts into the server with each connection to come; others are sent when they are first called.
     pub(crate) fn load(&self, scripts: &[&'static Script]) {
         self.scripts.add(scripts);
     }
 
-    /// Connects now, once: what stands in the way is told instead of tried again.
+    /// Connects now, once: fails instead of trying again.
     pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
         match self.commands.first_outcome().await {
-            State::Up(_) => Ok(()),
-            State::Down(Some(trouble)) => Err(ConnectError::from(trouble)),
-            State::Over(why) => Err(ConnectError::Closed(why.to_owned())),
-            State::Idle | State::Down(None) => {
+            LinkState::Up(_) => Ok(()),
+            LinkState::Down(Some(trouble)) => Err(ConnectError::from(trouble)),
+            LinkState::Over(why) => Err(ConnectError::Closed(why.to_owned())),
+            LinkState::Idle | LinkState::Down(None) => {
                 Err(ConnectError::Unreachable("not connected yet".to_owned()))
             }
         }

@@ -1,13 +1,13 @@
-//! Which type of key stands under a name; asked after a call found the wrong one.
+//! Which type the key under a name has; asked after a call found the wrong type.
 
 use smallvec::{SmallVec, smallvec};
 
+use super::call::{Call, Form, Script, Value, script};
 use super::scheme::Subject;
-use super::script::{Call, Form, Script, Value, script};
 
 static KEY_TYPE: Script = script!("key/type", Ask);
 
-/// For a connection, which makes it known to its server.
+/// Every script of this file: a connection makes them known to its server.
 pub(crate) static SCRIPTS: [&Script; 1] = [&KEY_TYPE];
 
 pub(crate) fn ask(name: &std::sync::Arc<str>) -> Call {
@@ -19,7 +19,7 @@ pub(crate) fn ask(name: &std::sync::Arc<str>) -> Call {
     }
 }
 
-/// What to say of a key that is no lock, from the reply to [`ask`].
+/// The error text for a key that is no lock, from the reply to [`ask`].
 pub(crate) fn wrong_type(subject: &Subject, reply: Option<Value>) -> String {
     let found = match &reply {
         Some(Value::Bytes(kind)) => String::from_utf8_lossy(kind).into_owned(),

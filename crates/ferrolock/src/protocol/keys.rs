@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// `P:{N}`, or `P:N` when the name brings its own hash tag.
+/// `P:{N}`, or `P:N` when the name has its own hash tag.
 pub(super) fn prefixed(prefix: &str, name: &str) -> Arc<str> {
     if name.contains('{') {
         format!("{prefix}:{name}").into()
@@ -27,7 +27,7 @@ pub(crate) fn looks_like_channel(key: &str) -> bool {
     key.starts_with(LOCK_CHANNEL)
 }
 
-/// The hash with who the holders are, for people; ours alone.
+/// The hash with details about the holders, for people; only this library uses it.
 pub(crate) fn holder_details(name: &str) -> Arc<str> {
     prefixed("ferrolock_holder", name)
 }

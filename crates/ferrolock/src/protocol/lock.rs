@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys;
 use super::renewal::Row;
 use super::scheme::{
     Ask, Attempt, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
     Subject, Waiting,
 };
-use super::script::{Arg, Call, Form, Script, Value, script};
 
 static ACQUIRE: Script = script!("lock/acquire", Acquire);
-static REENTER: Script = script!("lock/reenter", Reenter);
-static RELEASE: Script = script!("lock/release", Release);
+static REENTER: Script = script!("lock/reenter", Reenter, "lock/set_count");
+static RELEASE: Script = script!("lock/release", Release, "lock/set_count");
 static RENEW: Script = script!("lock/renew", Renew);
 static DELAY_RELEASE: Script = script!("lock/delay_release", Delay);
 static FORCE_UNLOCK: Script = script!("lock/force_unlock", Ask);
@@ -127,10 +127,11 @@ impl LockKeys {
     }
 }
 
-/// By hash alone: what runs after the server was found not to know it may run when its caller has gone.
+/// By hash alone. If the server does not know the hash, the attempt asks whether its caller still waits before it sends the
+/// text.
 pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let mut args: SmallVec<_> = smallvec![Arg::Text(bearer.field.clone()), millis(lease)];
-    args.extend(bearer.who.clone().map(Arg::Text));
+    let mut args: SmallVec<_> = smallvec![Arg::from(bearer.field.clone()), millis(lease)];
+    args.extend(bearer.who.clone().map(Arg::from));
     let acquire = call(&ACQUIRE, smallvec![keys.lock.clone()], keys, bearer, args);
     let form = Form::Hash;
     Call { form, ..acquire }
@@ -138,7 +139,7 @@ pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call
 
 pub(crate) fn reenter(keys: &LockKeys, bearer: &Bearer, lease: Duration, count: u32) -> Call {
     let args = smallvec![
-        Arg::Text(bearer.field.clone()),
+        Arg::from(bearer.field.clone()),
         millis(lease),
         Arg::Int(count.into()),
     ];
@@ -147,7 +148,7 @@ pub(crate) fn reenter(keys: &LockKeys, bearer: &Bearer, lease: Duration, count: 
 
 pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duration) -> Call {
     let args = smallvec![
-        Arg::Text(bearer.field.clone()),
+        Arg::from(bearer.field.clone()),
         Arg::Int(left.into()),
         millis(need),
     ];
@@ -173,7 +174,7 @@ pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Row {
 }
 
 pub(crate) fn delay_release(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
-    let args = smallvec![Arg::Text(bearer.field.clone()), millis(stay)];
+    let args = smallvec![Arg::from(bearer.field.clone()), millis(stay)];
     call(
         &DELAY_RELEASE,
         smallvec![keys.lock.clone()],

@@ -68,7 +68,7 @@ fn a_call_of_another_family_is_about_no_lock() {
 }
 
 #[test]
-fn who_keeps_details_names_their_key_and_only_then() {
+fn calls_name_the_details_key_only_if_details_are_kept() {
     let detailed = Bearer {
         who: Some(write_details(12, "host", "label")),
         ..bearer()
@@ -85,14 +85,14 @@ fn who_keeps_details_names_their_key_and_only_then() {
 }
 
 #[test]
-fn what_a_dead_process_held_is_released_whole_with_its_details() {
+fn the_lock_of_a_dead_process_is_released_whole_with_its_details() {
     let scheme = scheme_of(&inspect(&keys())).unwrap();
 
     let call = scheme.abandon(&dead_bearer("client:7".into()));
 
     assert_eq!(call.script.name, "lock/release");
     assert_eq!(call.keys.len(), 3);
-    let args = [Arg::Text("client:7".into()), Arg::Int(0), Arg::Int(0)];
+    let args = [Arg::Bytes(b"client:7"[..].into()), Arg::Int(0), Arg::Int(0)];
     assert_eq!(call.args.as_slice(), args);
 }
 
@@ -122,7 +122,7 @@ fn the_client_in_a_field_stands_before_the_first_colon_and_a_number() {
 #[test]
 fn only_a_hold_that_is_left_to_the_server_stays() {
     for (script, call) in calls() {
-        let stays = stays(&call).map(|(field, stay)| (&**field, stay));
+        let stays = stays(&call);
         let expected = (script == "lock/delay_release").then_some(("client:7", 5));
         assert_eq!(stays, expected, "{script}");
     }
@@ -231,7 +231,7 @@ fn a_holder_has_the_details_of_its_own_field() {
 
 /// A read-write lock of Redisson has the field `mode`.
 #[test]
-fn what_is_no_count_is_no_holder() {
+fn a_field_without_a_count_is_no_holder() {
     let fields = ["mode", "read", "client:7", "1"];
 
     let (rest, holders) = read_inspect(inspected(-1, &fields, &[])).unwrap();

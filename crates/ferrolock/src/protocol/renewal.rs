@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::call::{Arg, Call, Form, Script, Value};
 use super::lock::millis;
 use super::scheme::{BadReply, Standing, read_standing};
-use super::script::{Arg, Call, Form, Script, Value};
 
 /// One hold to keep, or to ask about.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ fn call(script: &'static Script, rows: &[Row]) -> Call {
     let keys = rows.iter().flat_map(|row| row.keys.iter().cloned());
     let args = rows
         .iter()
-        .flat_map(|row| [Arg::Text(row.field.clone()), millis(row.lease)]);
+        .flat_map(|row| [Arg::from(row.field.clone()), millis(row.lease)]);
     Call {
         script,
         keys: keys.collect(),
@@ -62,7 +62,7 @@ fn call(script: &'static Script, rows: &[Row]) -> Call {
     }
 }
 
-/// The answer to each of so many rows.
+/// The answer to each row of a call with that many rows.
 pub(crate) fn read(reply: Value, rows: usize) -> Result<Vec<Result<Standing, RowError>>, BadReply> {
     match reply {
         Value::List(answers) if answers.len() == rows => {
@@ -125,9 +125,9 @@ mod tests {
         let keys: Vec<&str> = call.keys.iter().map(|key| &**key).collect();
         assert_eq!(keys, ["a", "details", "b", "details"]);
         let args = [
-            Arg::Text("client:a".into()),
+            Arg::Bytes(b"client:a"[..].into()),
             Arg::Int(5),
-            Arg::Text("client:b".into()),
+            Arg::Bytes(b"client:b"[..].into()),
             Arg::Int(0),
         ];
         assert_eq!(call.args.as_slice(), args);
@@ -183,7 +183,7 @@ mod tests {
         );
     }
 
-    /// A proxy's own answer, or a script of other people under our hash.
+    /// The answer of a proxy itself, or of a foreign script with our hash.
     #[test]
     fn a_reply_that_does_not_fit_the_rows_makes_no_sense() {
         for odd in [

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::call::{Arg, Call, Role, Value};
 use super::lock::PlainLock;
 use super::renewal::Row;
-use super::script::{Arg, Call, Role, Value};
 #[cfg(test)]
 use super::several::Several;
 
 /// One kind of lock on one name.
 pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
-    /// What the table of names knows it by.
+    /// Its key in the table of names.
     fn subject(&self) -> &Subject;
 
-    /// The lines whose attempts wait while a release of this one is not answered: that attempt could find our own hold.
+    /// The lines whose attempts wait while a release of this one is not answered: such an attempt could find our own hold.
     fn barred(&self) -> SmallVec<[Subject; 1]> {
         smallvec![self.subject().clone()]
     }
@@ -47,12 +47,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     /// Ends the last hold of a tenure; the name stays taken for `stay`.
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call;
 
-    /// The keys in which fields of holders and waiters stand, for an engine that frees those of dead processes.
+    /// The keys that have fields of holders and waiters, for an engine that frees those of dead processes.
     fn searched(&self) -> SmallVec<[Arc<str>; 1]> {
         smallvec![self.subject().name.clone()]
     }
 
-    /// Takes away whatever the field has or may yet get, for a caller or a process that has gone.
+    /// Releases the field, with its hold or its place in a queue, for a caller or a process that has gone.
     fn abandon(&self, bearer: &Bearer) -> Call {
         self.release(bearer, 0, Duration::ZERO)
     }
@@ -105,10 +105,10 @@ pub(crate) fn is_acquire(call: &Call) -> bool {
 }
 
 /// The field and the time in ms for which a call leaves the name taken, also when its process ends.
-pub(crate) fn stays(call: &Call) -> Option<(&Arc<str>, i64)> {
+pub(crate) fn stays(call: &Call) -> Option<(&str, i64)> {
     match call.args.as_slice() {
-        [Arg::Text(field), Arg::Int(stay)] if call.script.role == Role::Delay => {
-            Some((field, *stay))
+        [Arg::Bytes(field), Arg::Int(stay)] if call.script.role == Role::Delay => {
+            Some((std::str::from_utf8(field).ok()?, *stay))
         }
         _ => None,
     }
@@ -121,7 +121,7 @@ pub(crate) fn client_of(field: &str) -> Option<&str> {
     number.parse::<u64>().ok().map(|_| client)
 }
 
-/// The bearer of a field whose process has ended: there may be details, of which only the key is needed.
+/// The bearer of a field whose process has ended. It names the key of the details, because there may be some.
 pub(crate) fn dead_bearer(field: Arc<str>) -> Bearer {
     let who = Some(Arc::from(""));
     Bearer { field, who }
@@ -197,14 +197,14 @@ impl From<Rest> for Busy {
     }
 }
 
-/// What a holder's lease still has.
+/// How long a holder's lease still lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     Left(Duration),
     NoExpiry,
 }
 
-/// Whom a message wakes.
+/// Which waiter a message wakes.
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "no kind with places is built yet")
@@ -231,7 +231,7 @@ pub(crate) enum Standing {
 /// The reply to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// The hold is given back, and so many heard of it.
+    /// The hold is given back; `heard`: how many clients got the message.
     Free { heard: u64 },
     /// Other holds of the tenure go on.
     Left,
@@ -256,7 +256,7 @@ pub(crate) struct Details {
     pub(crate) label: Option<String>,
 }
 
-/// A reply that is none of those a script gives.
+/// A reply that is none of those that the script gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadReply(pub(crate) &'static str, pub(crate) Value);
 

@@ -1,12 +1,13 @@
 //! A lock with room for two and a queue on the server: a kind for tests alone, which shows what the machinery takes as data.
 //!
-//! No details, no counts above one. What is the same for every hash with fields it has from the plain lock.
+//! No details, no counts above one. It takes everything from the plain lock that is the same for every hash with fields.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys::{lock_channel, prefixed};
 use super::lock::PlainLock;
 use super::renewal::Row;
@@ -14,7 +15,6 @@ use super::scheme::{
     Ask, Attempt, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
     Waiting, Wake,
 };
-use super::script::{Arg, Call, Form, Script, Value, script};
 
 static ACQUIRE: Script = script!("several/acquire", Acquire);
 static RELEASE: Script = script!("several/release", Release);
@@ -30,7 +30,7 @@ pub(crate) struct Several {
 
 impl Several {
     pub(crate) fn new(name: Arc<str>) -> Self {
-        // That of the plain lock, so that two kinds of one client listen to it.
+        // The channel of the plain lock, so that two kinds of one client listen to it.
         let channel = lock_channel(&name);
         let line = Line::Several;
         Self {
@@ -77,7 +77,7 @@ impl Scheme for Several {
             script: &ACQUIRE,
             keys: smallvec![self.subject.name.clone(), self.queue.clone()],
             args: smallvec![
-                Arg::Text(ask.bearer.field.clone()),
+                Arg::from(ask.bearer.field.clone()),
                 Arg::Int(lease),
                 Arg::Int(ask.waits.into()),
             ],
@@ -116,7 +116,7 @@ impl Scheme for Several {
                 self.channel.clone(),
                 self.queue.clone()
             ],
-            args: smallvec![Arg::Text(bearer.field.clone())],
+            args: smallvec![Arg::from(bearer.field.clone())],
             form: Form::default(),
         }
     }
@@ -142,7 +142,7 @@ impl Scheme for Several {
     }
 }
 
-/// How many wait in the queue of that name.
+/// How many waiters are in the queue of that name.
 pub(crate) fn queue_length(name: Arc<str>) -> Call {
     static LENGTH: Script = Script::new("several_queue", "return redis.call('ZCARD', KEYS[1])");
     Call {

@@ -19,9 +19,9 @@ use crate::kind::{Lockable, Named, Plain};
 use crate::name::LockName;
 use crate::options::{Lease, LockOptions, Reentry, check_wait};
 use crate::owner::Owner;
+use crate::protocol::call::{Call, Value};
 use crate::protocol::lock::{PlainLock, write_details};
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
-use crate::protocol::script::{Call, Value};
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
 ///
@@ -37,7 +37,7 @@ use crate::protocol::script::{Call, Value};
 /// let lock = client.lock("orders/42").label("import").max_hold(Duration::from_secs(600));
 ///
 /// let guard = lock.lock().await?;
-/// assert!(lock.try_lock().await?.is_none()); // somebody new each time: busy
+/// assert!(lock.try_lock().await?.is_none()); // a new owner each time: busy
 /// guard.unlock().await?;
 /// # Ok(()) }
 /// ```
@@ -104,7 +104,7 @@ impl<K: Lockable> Lock<K> {
         self
     }
 
-    /// Who acquires; else the task's [scope](Owner::scope), else somebody new each time.
+    /// The owner that acquires; else that of the task's [scope](Owner::scope), else a new owner each time.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.options.owner = Some(owner.clone());
         self
@@ -254,7 +254,7 @@ impl<K: Named> Lock<K> {
             .unwrap_or_default()
     }
 
-    /// Whether anybody holds it.
+    /// Whether it is held, by any owner of any client.
     ///
     /// This and the questions below ask the server. A guard that was dropped a moment ago may still show: its release
     /// is on its way. After an `unlock` was awaited it does not.
@@ -289,7 +289,7 @@ impl<K: Named> Lock<K> {
         }
     }
 
-    /// How long it stays taken if nothing happens, whoever holds it.
+    /// How long it stays taken if nothing happens, for any holder.
     pub fn remaining(&self) -> impl Future<Output = Result<Remaining>> + Send + use<K> {
         let seen = self.look();
         async move { Ok(Remaining::of(seen.await?.0)) }
@@ -308,9 +308,9 @@ impl<K: Named> Lock<K> {
         }
     }
 
-    /// Frees it, whoever holds it, and tells those who wait. `true`: there was something to free.
+    /// Frees it from any holder, and wakes waiters. `true`: there was something to free.
     ///
-    /// A holder whose lease is renewed is told within one renewal interval; one with a fixed lease when it asks
+    /// A holder whose lease is renewed learns of it within one renewal interval; one with a fixed lease when it asks
     /// ([`check`](Guard::check), [`unlock`](Guard::unlock)), or at its deadline.
     pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
         let freed = self.ask(|scheme| scheme.force_unlock());
@@ -344,7 +344,7 @@ impl<K: Named> Lock<K> {
                 .map_err(|error| error.of(scheme.name()))?;
             let reply = alive
                 .core
-                .ask_about(Lane::Commands, &*scheme, call(&*scheme))
+                .ask(Lane::Commands, Some(&scheme), call(&*scheme))
                 .await;
             let reply = reply.map_err(|error| error.of(scheme.name()))?;
             Ok((scheme, reply))
@@ -369,7 +369,7 @@ impl Lock<Plain> {
 fn release_goes_on(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unreachable => true,
-        // Another type under the name: the lock is not there any more.
+        // Another type under the name: the lock is no longer there.
         ErrorKind::Refused => error.code() != Some("WRONGTYPE"),
         _ => false,
     }
@@ -389,7 +389,7 @@ impl<K: Lockable> Clone for Lock<K> {
 }
 
 impl<K: Lockable> Drop for Lock<K> {
-    /// `let _guard = client.lock("x");` compiles and locks nothing: the one trace it leaves.
+    /// `let _guard = client.lock("x");` compiles and locks nothing: this warning is the only sign of it.
     fn drop(&mut self) {
         let told = &self.alive.core.told.unused_handle;
         if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {

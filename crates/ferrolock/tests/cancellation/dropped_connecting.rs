@@ -1,6 +1,6 @@
 //! Connecting, dropped at each of its await points.
 //!
-//! Connections are counted on servers only; a store is looked at for the session of whoever was dropped.
+//! On servers the test counts connections; in a store it looks for the session of the dropped call.
 
 use ferrolock::Client;
 use testkit::{Kind, LIMIT, Server, drop_after_polls, eventually_async};
@@ -12,13 +12,13 @@ on_each_server!(connecting_dropped_at_each_await_leaves_no_connection);
 
 async fn connecting_dropped_at_each_await_leaves_no_connection(kind: Kind) {
     let counting =
-        std::thread::spawn(move || stories::one_thread().block_on(connections_are_counted(kind)));
+        std::thread::spawn(move || stories::one_thread().block_on(count_connections(kind)));
     tokio::task::spawn_blocking(|| counting.join().unwrap())
         .await
         .unwrap();
 }
 
-async fn connections_are_counted(kind: Kind) {
+async fn count_connections(kind: Kind) {
     let server = Server::start(kind);
     let mut look = server.connect();
     for polls in 0..POLLS_MAX {
@@ -37,7 +37,7 @@ async fn connections_are_counted(kind: Kind) {
     panic!("connect does not finish");
 }
 
-/// A store is opened by a thread, which may finish when whoever asked is gone.
+/// A store is opened by a thread, which may finish after its caller was dropped.
 #[cfg(target_os = "linux")]
 #[test]
 fn opening_a_store_dropped_at_each_await_leaves_no_session() {

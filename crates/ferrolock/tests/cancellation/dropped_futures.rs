@@ -1,6 +1,6 @@
 //! Every public future, dropped at each of its await points.
 //!
-//! In paused time a future's polls are the same each time. In real time they are not: answers also come between the polls.
+//! In paused time a future is polled the same way each time. In real time it is not: answers also come between the polls.
 
 use std::future::Future;
 use std::time::Duration;
@@ -21,11 +21,11 @@ stories!(
     try_lock_on_a_free_and_on_a_busy_name,
     try_lock_for_on_a_free_and_on_a_busy_name,
     run_before_its_body_in_it_and_in_the_unlock_after_it,
-    the_verbs_that_end_a_guard,
-    an_unlock_that_leaves_a_hold_leaves_exactly_that,
-    the_verbs_of_a_guard_that_lives_on,
-    the_questions_about_a_lock,
-    a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on,
+    unlock_and_unlock_after,
+    an_unlock_of_one_of_two_holds_leaves_the_other,
+    relock_renew_check_while_held_and_lost,
+    queries_force_unlock_and_ping,
+    a_dropped_shutdown_keeps_the_client_closed_and_its_holds_renewed,
 );
 
 stories_on_one_thread!(
@@ -35,7 +35,7 @@ stories_on_one_thread!(
     try_lock_on_a_free_and_on_a_busy_name,
     try_lock_for_on_a_free_and_on_a_busy_name,
     run_before_its_body_in_it_and_in_the_unlock_after_it,
-    the_verbs_that_end_a_guard,
+    unlock_and_unlock_after,
 );
 
 /// More await points than any future here has.
@@ -48,8 +48,8 @@ pub(crate) async fn finishes<F: Future>(polls: usize, future: F) -> Finished {
     drop_after_polls(polls, future).await.finished().is_some()
 }
 
-/// Runs `act` with 0, 1, 2 … polls, each time on a name of its own, until its future finishes; and looks each time for
-/// what is left.
+/// Runs `act` with 0, 1, 2 … polls, each time on a name of its own, until its future finishes; and asserts each time that
+/// nothing is left.
 async fn at_each_await(
     world: &World<'_>,
     what: &str,
@@ -124,8 +124,8 @@ async fn a_re_entry(stage: &Stage) {
         let lock = world.client.lock(name).owned_by(&me);
         let outer = lock.lock().await.unwrap();
         let finished = finishes(polls, lock.lock()).await;
-        // What was given back on the way is given back: one hold is left, here and on the server.
-        comes_to_one(world, name, &me).await;
+        // A grant of the dropped call is given back: one hold is left, here and on the server.
+        wait_for_one_hold(world, name, &me).await;
         assert_eq!(outer.hold_count(), 1, "{name}");
         outer.unlock().await.unwrap();
         finished
@@ -134,8 +134,8 @@ async fn a_re_entry(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-/// The owner has one hold in the end.
-async fn comes_to_one(world: &World<'_>, name: &str, owner: &Owner) {
+/// Waits until the owner has one hold; in virtual time also asserts that it stays so.
+async fn wait_for_one_hold(world: &World<'_>, name: &str, owner: &Owner) {
     let lock = world.client.lock(name);
     testkit::eventually_async(testkit::LIMIT, name, async || {
         lock.hold_count(owner).await.unwrap() == 1
@@ -178,7 +178,7 @@ async fn try_lock_for_on_a_free_and_on_a_busy_name(stage: &Stage) {
 
 async fn run_before_its_body_in_it_and_in_the_unlock_after_it(stage: &Stage) {
     let world = World::on(stage).await;
-    // Longer than the lease where that costs nothing.
+    // Longer than the lease in virtual time, where that costs nothing.
     let work = if stage.is_virtual() {
         stage.lease() * 2
     } else {
@@ -199,7 +199,7 @@ async fn run_before_its_body_in_it_and_in_the_unlock_after_it(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-async fn the_verbs_that_end_a_guard(stage: &Stage) {
+async fn unlock_and_unlock_after(stage: &Stage) {
     let world = World::on(stage).await;
     at_each_await(&world, "unlock", async |world, name, polls| {
         let guard = world.held(name).await;
@@ -214,7 +214,7 @@ async fn the_verbs_that_end_a_guard(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-async fn an_unlock_that_leaves_a_hold_leaves_exactly_that(stage: &Stage) {
+async fn an_unlock_of_one_of_two_holds_leaves_the_other(stage: &Stage) {
     let world = World::on(stage).await;
     at_each_await(&world, "unlock of two", async |world, name, polls| {
         let me = Owner::new();
@@ -222,7 +222,7 @@ async fn an_unlock_that_leaves_a_hold_leaves_exactly_that(stage: &Stage) {
         let outer = lock.lock().await.unwrap();
         let inner = outer.relock().await.unwrap();
         let finished = finishes(polls, inner.unlock()).await;
-        comes_to_one(world, name, &me).await;
+        wait_for_one_hold(world, name, &me).await;
         assert!(outer.is_held());
         outer.unlock().await.unwrap();
         finished
@@ -231,14 +231,14 @@ async fn an_unlock_that_leaves_a_hold_leaves_exactly_that(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-async fn the_verbs_of_a_guard_that_lives_on(stage: &Stage) {
+async fn relock_renew_check_while_held_and_lost(stage: &Stage) {
     let world = World::on(stage).await;
     at_each_await(&world, "relock", async |world, name, polls| {
         let me = Owner::new();
         let lock = world.client.lock(name).owned_by(&me);
         let guard = lock.lock().await.unwrap();
         let finished = finishes(polls, guard.relock()).await;
-        comes_to_one(world, name, &me).await;
+        wait_for_one_hold(world, name, &me).await;
         finished
     })
     .await;
@@ -272,7 +272,7 @@ async fn the_verbs_of_a_guard_that_lives_on(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-async fn the_questions_about_a_lock(stage: &Stage) {
+async fn queries_force_unlock_and_ping(stage: &Stage) {
     let world = World::on(stage).await;
     macro_rules! question {
         ($verb:ident $(, $owner:ident)?) => {
@@ -293,7 +293,7 @@ async fn the_questions_about_a_lock(stage: &Stage) {
     at_each_await(&world, "force_unlock", async |world, name, polls| {
         let _guard = world.held(name).await;
         let finished = finishes(polls, world.client.lock(name).force_unlock()).await;
-        // What was sent before the drop is done by then: it must not meet the next holder.
+        // After the ping a command that was sent before the drop is done: it must not hit the next holder.
         world.client.ping().await.unwrap();
         finished
     })
@@ -305,7 +305,7 @@ async fn the_questions_about_a_lock(stage: &Stage) {
     world.nothing_goes_on().await;
 }
 
-async fn a_shutdown_that_is_dropped_stays_begun_and_its_holds_go_on(stage: &Stage) {
+async fn a_dropped_shutdown_keeps_the_client_closed_and_its_holds_renewed(stage: &Stage) {
     for polls in 1..POLLS_MAX {
         let world = World::on(stage).await;
         let guard = world.held("x").await;

@@ -1,4 +1,4 @@
-//! Guards dropped where nobody expects it: released all the same.
+//! Guards dropped in unusual places: released all the same.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::stage::{Stage, ms, stories};
 use crate::world::World;
 
 stories!(
-    a_task_that_panics_gives_its_lock_back,
-    a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_back,
+    a_task_that_panics_releases_its_lock,
+    a_body_of_run_that_panics_or_is_aborted_releases_its_lock,
     a_forgotten_guard_is_ended_by_max_hold,
-    a_guard_over_its_max_hold_says_so,
+    a_guard_is_lost_with_max_hold_at_its_limit,
 );
 
 stories_in_real_time!(
@@ -27,7 +27,7 @@ stories_in_real_time!(
 
 stories_of_processes!(a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends);
 
-/// Somebody who holds a lock, with a runtime of its own.
+/// A client that holds a lock, with a runtime of its own.
 struct Elsewhere {
     runtime: Runtime,
     client: Client,
@@ -49,18 +49,18 @@ async fn elsewhere(stage: &Stage, lease: Duration) -> Elsewhere {
     }
 }
 
-/// A lease that cannot be what frees it in time.
+/// So long that the end of the lease cannot be what frees the lock in time.
 const LEASE: Duration = Duration::from_secs(120);
 
-/// On a thread that has no runtime.
-async fn plainly(work: impl FnOnce() + Send + 'static) {
+/// Runs `work` on a thread that has no runtime.
+async fn on_a_plain_thread(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(work);
     tokio::task::spawn_blocking(|| thread.join().unwrap())
         .await
         .unwrap();
 }
 
-async fn soon_free(stage: &Stage) {
+async fn assert_soon_free(stage: &Stage) {
     let begun = Instant::now();
     stage.freed("orders").await;
     let took = begun.elapsed();
@@ -73,40 +73,40 @@ async fn a_guard_dropped_on_a_plain_thread_is_released(stage: &Stage) {
     assert!(!stage.is_free("orders").await);
 
     let (guard, kept) = (held.guard, (held.client, held.runtime));
-    plainly(move || drop(guard)).await;
+    on_a_plain_thread(move || drop(guard)).await;
 
-    soon_free(stage).await;
-    plainly(move || drop(kept)).await;
+    assert_soon_free(stage).await;
+    on_a_plain_thread(move || drop(kept)).await;
 }
 
 async fn a_guard_dropped_after_its_runtime_ended_is_released(stage: &Stage) {
     let held = elsewhere(stage, LEASE).await;
     let (runtime, guard) = (held.runtime, held.guard);
-    plainly(move || drop(runtime)).await;
+    on_a_plain_thread(move || drop(runtime)).await;
     assert!(!stage.is_free("orders").await);
 
-    plainly(move || drop(guard)).await;
+    on_a_plain_thread(move || drop(guard)).await;
 
-    soon_free(stage).await;
+    assert_soon_free(stage).await;
     drop(held.client);
 }
 
 async fn a_guard_that_outlives_its_client_and_runtime_is_released(stage: &Stage) {
     let held = elsewhere(stage, LEASE).await;
     let (client, runtime) = (held.client, held.runtime);
-    plainly(move || drop((client, runtime))).await;
+    on_a_plain_thread(move || drop((client, runtime))).await;
     assert!(!stage.is_free("orders").await);
 
     drop(held.guard);
 
-    soon_free(stage).await;
+    assert_soon_free(stage).await;
 }
 
 async fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed(stage: &Stage) {
     let lease = stage.lease();
     let held = elsewhere(stage, lease).await;
     let runtime = held.runtime;
-    plainly(move || drop(runtime)).await;
+    on_a_plain_thread(move || drop(runtime)).await;
 
     sleep(lease * 2).await;
 
@@ -114,7 +114,7 @@ async fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed(stage: &Stage
     assert!(!stage.is_free("orders").await);
 }
 
-/// A small program: takes a lock, drops its guard in the way it is told, and returns from `main`.
+/// A small program: takes a lock, drops its guard inside or outside of the runtime, and returns from `main`.
 pub(crate) fn short_program(role: &Role) {
     let (url, way) = (&role.args()[0], role.args()[1].as_str());
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -136,7 +136,7 @@ pub(crate) fn short_program(role: &Role) {
     drop(kept);
 }
 
-/// From a file the end of the process would free it too.
+/// With a file store the end of the process would release the lock too.
 async fn a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends(stage: &Stage) {
     for way in ["inside", "outside"] {
         let role = "dropped_guards::short_program";
@@ -151,7 +151,7 @@ async fn a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends(
     }
 }
 
-async fn a_task_that_panics_gives_its_lock_back(stage: &Stage) {
+async fn a_task_that_panics_releases_its_lock(stage: &Stage) {
     let world = World::on(stage).await;
     let lock = world.client.lock("x");
     let task = tokio::spawn(async move {
@@ -164,7 +164,7 @@ async fn a_task_that_panics_gives_its_lock_back(stage: &Stage) {
     world.nothing_left("x").await;
 }
 
-async fn a_body_of_run_that_panics_and_a_task_that_is_aborted_give_their_lock_back(stage: &Stage) {
+async fn a_body_of_run_that_panics_or_is_aborted_releases_its_lock(stage: &Stage) {
     let world = World::on(stage).await;
     let lock = world.client.lock("x");
     let task = tokio::spawn(async move {
@@ -202,15 +202,15 @@ async fn a_forgotten_guard_is_ended_by_max_hold(stage: &Stage) {
     let token = guard.cancellation_token();
     std::mem::forget(guard);
 
-    // Renewed past its lease, to the limit.
+    // It is renewed past its lease, up to the limit.
     sleep(limit * 2 / 3).await;
     assert!(world.is_locked("x").await && !token.is_cancelled());
     token.cancelled().await;
-    let told = begun.elapsed();
-    assert!(told >= limit, "{told:?}");
+    let fired = begun.elapsed();
+    assert!(fired >= limit, "{fired:?}");
     stage.took("told of the limit", begun, limit + ms(10));
 
-    // Gone from the server a margin (a twentieth of the lease) later.
+    // The key is gone a margin (a twentieth of the lease) later.
     let next = world.other.lock("x").lock().await.unwrap();
     stage.took(
         "free after the limit",
@@ -220,7 +220,7 @@ async fn a_forgotten_guard_is_ended_by_max_hold(stage: &Stage) {
     next.unlock().await.unwrap();
 }
 
-async fn a_guard_over_its_max_hold_says_so(stage: &Stage) {
+async fn a_guard_is_lost_with_max_hold_at_its_limit(stage: &Stage) {
     let world = World::on(stage).await;
     let lock = world.client.lock("x").max_hold(ms(1000));
 

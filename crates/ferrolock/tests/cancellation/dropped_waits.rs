@@ -10,7 +10,7 @@ use crate::world::World;
 
 stories!(
     a_future_dropped_with_a_grant_on_offer_gives_it_back,
-    a_waiter_dropped_while_the_lock_stays_busy_leaves_no_entry_that_is_worked_for,
+    a_waiter_dropped_while_the_lock_stays_busy_leaves_no_task,
     a_future_dropped_in_a_queue_gives_its_place_to_the_next,
 );
 
@@ -19,10 +19,10 @@ async fn a_future_dropped_with_a_grant_on_offer_gives_it_back(stage: &Stage) {
     let guard = world.other.lock("x").lock().await.unwrap();
     let mut waiting = Box::pin(world.client.lock("x").lock());
     assert!(poll_once(waiting.as_mut()).is_pending());
-    // Whoever does not look at its first attempt is put into the line after a second.
+    // A future that is not polled after its first attempt is put among the waiters after a second.
     sleep(ms(1000) + world.soon()).await;
     guard.unlock().await.unwrap();
-    // Offered by now, or soon, for a while, and not taken.
+    // Now or soon the lock is offered to it for a while, and it does not take it.
     let offered = async || world.is_locked("x").await;
     testkit::eventually_async(testkit::LIMIT, "it is offered", offered).await;
 
@@ -31,9 +31,7 @@ async fn a_future_dropped_with_a_grant_on_offer_gives_it_back(stage: &Stage) {
     world.nothing_left("x").await;
 }
 
-async fn a_waiter_dropped_while_the_lock_stays_busy_leaves_no_entry_that_is_worked_for(
-    stage: &Stage,
-) {
+async fn a_waiter_dropped_while_the_lock_stays_busy_leaves_no_task(stage: &Stage) {
     let world = World::on(stage).await;
     for polls in 1..POLLS_MAX {
         let name = format!("x{polls}");
@@ -71,7 +69,7 @@ async fn a_future_dropped_in_a_queue_gives_its_place_to_the_next(stage: &Stage) 
     world.nothing_left("x").await;
 }
 
-/// It has nothing to wait for: dropped unpolled, or done.
+/// It has no await point: it is dropped before its first poll, or done with it.
 #[tokio::test(start_paused = true)]
 async fn connecting_inside_the_process_is_dropped_unpolled_or_done() {
     assert!(!finishes(0, Client::connect("memory:cancellation-connect")).await);

@@ -1,6 +1,6 @@
-//! Acquires that are given up at the very end of `main`, before their answer has come: they keep nothing.
+//! Acquires that are given up at the very end of `main`, before their answer has come: they leave no lock taken.
 //!
-//! On servers only: no embedded engine has an answer that is on its way while the process ends.
+//! On servers only: with an embedded engine no answer is on its way while the process ends.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 
 use crate::stage::ms;
 
-on_each_server!(an_acquire_given_up_at_the_end_of_main_keeps_nothing);
+on_each_server!(an_acquire_given_up_at_the_end_of_main_leaves_no_lock_taken);
 
-/// Once an answer is on its way, it takes four times as long as the program waits for it.
+/// Request and answer together take four times as long as the program waits.
 const EACH_WAY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(5);
 
 const ROUNDS: usize = 2;
 
-/// A small program: asks for a lock in the way it is told, gives up, and returns from `main`.
+/// A small program: asks for a lock in the way that its arguments name, gives up, and returns from `main`.
 pub(crate) fn impatient_program(role: &Role) {
     let [url, threads, way] = role.args() else {
         panic!("{:?}", role.args());
@@ -30,13 +30,13 @@ pub(crate) fn impatient_program(role: &Role) {
         _ => Builder::new_multi_thread(),
     };
     builder.enable_all().build().unwrap().block_on(async {
-        // As long as it takes on a machine that stands still; it ends as soon as nothing is under way.
+        // Long enough also for a machine that stalls; the wait ends as soon as nothing is under way.
         let client = Client::builder().url(url).drop_limit(LIMIT);
         let client = client.connect().await.unwrap();
         role.say("connected");
         role.hear();
         let lock = client.lock("orders");
-        // On a machine that stands still for a while an answer may come first, and then its guard is dropped.
+        // If the machine stalls for a while, the answer may come first, and then its guard is dropped.
         let _ = timeout(PATIENCE, ask(&lock, way)).await;
         role.say("given up");
     });
@@ -46,25 +46,26 @@ async fn ask(lock: &Lock, way: &str) {
     match way {
         "lock" => drop(lock.lock().await),
         "try" => drop(lock.try_lock().await),
-        // The second one sees to it that a task goes on with the first one's attempt.
+        // Because of the second call, a task goes on with the attempt of the first.
         "in line" => drop(tokio::join!(lock.lock(), lock.lock())),
         other => panic!("{other}"),
     }
 }
 
-async fn an_acquire_given_up_at_the_end_of_main_keeps_nothing(kind: Kind) {
+async fn an_acquire_given_up_at_the_end_of_main_leaves_no_lock_taken(kind: Kind) {
     let server = Server::start(kind);
     for threads in ["one thread", "many threads"] {
         for way in ["lock", "try", "in line"].repeat(ROUNDS) {
             for is_held in [false, true] {
-                gives_up(&server, threads, way, is_held).await;
+                check_giving_up(&server, threads, way, is_held).await;
             }
         }
     }
 }
 
-/// Its request is on its way to the server, or its answer is on the way back: held until it was given up, or slow.
-async fn gives_up(server: &Server, threads: &str, way: &str, is_held: bool) {
+/// Runs the program and asserts that it leaves nothing. With `is_held` the proxy holds the request until the program has
+/// given up; otherwise request and answer are slow.
+async fn check_giving_up(server: &Server, threads: &str, way: &str, is_held: bool) {
     let proxy = Proxy::start(server.address());
     let url = server.url_at(proxy.port());
     let mut program = Child::again("given_up::impatient_program", &[&url, threads, way]);
@@ -79,7 +80,7 @@ async fn gives_up(server: &Server, threads: &str, way: &str, is_held: bool) {
 
     assert!(program.wait(LIMIT).success());
 
-    // What the program had sent is at the server, or will never be.
+    // Whatever the program had sent has reached the server by now, or never will.
     eventually(LIMIT, "all has arrived", || proxy.bytes_held() == 0);
     tokio::time::sleep(ms(50)).await;
     let left = server.dump();

@@ -1,7 +1,7 @@
 //! Ends of every kind: futures dropped half-way, guards dropped anywhere, clients shut down. Nothing is left behind.
 //!
-//! Told as stories, which run on every engine. Where only a server can be asked (subscriptions, commands, connections), it
-//! is asked there.
+//! Tested by stories, which run on every engine. What only a server shows (subscriptions, commands, connections) is checked on
+//! servers only.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -38,7 +38,7 @@ async fn three_thousand_guards_dropped_at_once_are_released_within_a_second(stag
     stage.took("3,000 dropped guards", begun, Duration::from_secs(1));
 }
 
-/// More than 4,096 releases are never owed; the benchmark `overload` shows it with a million names.
+/// A client never owes more than 4,096 releases; the benchmark `overload` shows it with a million names.
 async fn an_unrelated_hold_outlives_guards_dropped_as_fast_as_locks_can_be_taken(stage: &Stage) {
     const TASKS: usize = 50;
     const NAMES: usize = 20_000;
@@ -67,19 +67,20 @@ async fn an_unrelated_hold_outlives_guards_dropped_as_fast_as_locks_can_be_taken
 const PAIRS: usize = 100_000;
 const WORKERS: usize = 64;
 
-/// Takes and gives back, and says what it has before and after. A process of its own: memory is counted.
+/// Takes and releases locks, and reports its tasks and memory before and after. A process of its own, because its memory is
+/// measured.
 pub(crate) fn busy_program(role: &Role) {
     let url = role.args()[0].clone();
     stories::threads().block_on(async {
         let client = Client::connect(&url).await.unwrap();
-        // Buffers, threads and maps have the size they keep.
+        // After this, buffers, threads and maps have their final size.
         pairs(&client, PAIRS / 5).await;
-        settled(0).await;
+        settle(0).await;
         let (tasks, memory) = (tasks(), resident_kib());
         let begun = Instant::now();
         pairs(&client, PAIRS).await;
         let took = begun.elapsed();
-        settled(tasks).await;
+        settle(tasks).await;
         role.say(&format!("{}", tasks_over(tasks)));
         role.say(&format!("{}", resident_kib().saturating_sub(memory)));
         role.say(&format!("{took:?}, tasks {tasks}, memory {memory} KiB"));
@@ -93,7 +94,7 @@ async fn pairs(client: &Client, count: usize) {
         let client = client.clone();
         workers.spawn(async move {
             for n in 0..count / WORKERS {
-                // Mostly names never used before, some that others want too; unlocked, and now and then dropped.
+                // Mostly names never used before, some that other workers want too; unlocked, and now and then dropped.
                 let name = match n % 50 {
                     0 => "shared".to_owned(),
                     _ => format!("orders/{worker}/{n}"),
@@ -109,8 +110,8 @@ async fn pairs(client: &Client, count: usize) {
     workers.join_all().await;
 }
 
-/// Past the linger of subscriptions, and with no more tasks than there were.
-async fn settled(wanted: usize) {
+/// Waits longer than subscriptions linger, and until there are at most `wanted` tasks.
+async fn settle(wanted: usize) {
     tokio::time::sleep(Duration::from_secs(6)).await;
     if wanted > 0 {
         eventually_async(LIMIT, "the tasks have ended", async || tasks() <= wanted).await;
@@ -144,7 +145,7 @@ async fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_wer
     let who = stage.name();
     eprintln!("{who}: {PAIRS} pairs in {took}; {memory} KiB more");
     assert_eq!(tasks, 0, "tasks are left");
-    // A leak of a hundred bytes each would be ten thousand.
+    // A leak of a hundred bytes per acquisition would be ten thousand KiB.
     assert!(memory < 8 * 1024, "{memory} KiB more");
     assert!(stage.is_free("shared").await);
     if let Some(server) = stage.server() {

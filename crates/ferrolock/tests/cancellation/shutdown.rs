@@ -1,4 +1,4 @@
-//! The end of a client: who is told what, in which order, and what is left alone.
+//! The shutdown of a client: what holders, waiters and new calls get, in which order, and what is left to its lease.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::stage::{Stage, listens, ms, unique};
 use crate::world::World;
 
 stories!(
-    a_holder_is_told_before_anything_is_released_and_may_finish,
+    a_holders_token_fires_before_anything_is_released_and_it_may_finish,
     a_token_taken_after_the_beginning_of_a_shutdown_has_fired,
     a_stuck_holders_lock_is_left_to_its_lease_and_named,
-    waiters_and_new_calls_are_turned_away_at_once,
+    waiters_and_new_calls_fail_with_closed_at_once,
     the_body_of_a_run_may_finish,
     a_body_that_does_not_finish_is_dropped_at_the_limit,
-    a_shutdown_waits_for_guards_that_were_dropped_and_for_nobody_else,
+    a_shutdown_waits_for_dropped_guards_and_not_for_lost_ones,
     a_shutdown_does_not_wait_for_a_hold_that_is_lost_meanwhile,
 );
 
-stories_in_real_time!(whoever_finishes_in_time_gives_its_lock_back);
+stories_in_real_time!(a_holder_that_finishes_in_time_releases_its_lock);
 
 on_each_server!(a_stuck_holder_keeps_its_lease_and_nothing_is_renewed_after_the_limit);
 
@@ -30,7 +30,7 @@ fn long(stage: &Stage) -> Duration {
     stage.lease() * 10 / 3
 }
 
-async fn a_holder_is_told_before_anything_is_released_and_may_finish(stage: &Stage) {
+async fn a_holders_token_fires_before_anything_is_released_and_it_may_finish(stage: &Stage) {
     let (world, long) = (World::on(stage).await, long(stage));
     let guard = world.client.lock("x").lock().await.unwrap();
     let token = guard.cancellation_token();
@@ -39,7 +39,7 @@ async fn a_holder_is_told_before_anything_is_released_and_may_finish(stage: &Sta
     let shutdown = tokio::spawn(async move { client.shutdown(long).await });
     token.cancelled().await;
 
-    // Told, and nothing else has happened: held here and on the server, past its lease.
+    // The token has fired, and nothing else has happened: the lock is held here and on the server, past its lease.
     assert!(guard.is_held() && world.is_locked("x").await);
     sleep(long / 2).await;
     assert_eq!(guard.state(), HoldState::Held);
@@ -82,7 +82,7 @@ async fn a_stuck_holders_lock_is_left_to_its_lease_and_named(stage: &Stage) {
     for guard in [&stuck, &twice, &other] {
         assert_eq!(guard.state(), HoldState::Lost(LostReason::ShutDown));
     }
-    // Running work goes on undisturbed by others until the lease is over; then the lock is free.
+    // No other client gets the lock while its holder still works, until the lease is over; then the lock is free.
     assert!(world.is_locked("x").await);
     let _next = world.other.lock("x").lock().await.unwrap();
     let taken = begun.elapsed();
@@ -90,7 +90,7 @@ async fn a_stuck_holders_lock_is_left_to_its_lease_and_named(stage: &Stage) {
     stage.took("the end of the lease", begun, limit + lease + ms(1000));
 }
 
-async fn waiters_and_new_calls_are_turned_away_at_once(stage: &Stage) {
+async fn waiters_and_new_calls_fail_with_closed_at_once(stage: &Stage) {
     let (world, long, name) = (World::on(stage).await, long(stage), unique("x"));
     let _held = world.other.lock(&name).lock().await.unwrap();
     let me = Owner::new();
@@ -177,7 +177,7 @@ async fn a_body_that_does_not_finish_is_dropped_at_the_limit(stage: &Stage) {
     assert_eq!(error.lost_reason(), Some(LostReason::ShutDown));
 }
 
-async fn a_shutdown_waits_for_guards_that_were_dropped_and_for_nobody_else(stage: &Stage) {
+async fn a_shutdown_waits_for_dropped_guards_and_not_for_lost_ones(stage: &Stage) {
     let (world, long) = (World::on(stage).await, long(stage));
     let lost = world.client.lock("y").lease(ms(1000)).lock().await.unwrap();
     lost.lost().await;
@@ -186,7 +186,7 @@ async fn a_shutdown_waits_for_guards_that_were_dropped_and_for_nobody_else(stage
 
     world.client.shutdown(long).await.unwrap();
 
-    // A guard that is lost holds nothing; its being somewhere in memory keeps nobody waiting.
+    // A lost guard holds nothing; the shutdown does not wait until it is dropped.
     stage.took("the end", begun, ms(1000));
     assert!(!world.is_locked("x").await);
     drop(lost);
@@ -204,7 +204,7 @@ async fn a_shutdown_does_not_wait_for_a_hold_that_is_lost_meanwhile(stage: &Stag
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
 }
 
-/// What a server is asked, only a server tells.
+/// Only a server shows which commands it received.
 async fn a_stuck_holder_keeps_its_lease_and_nothing_is_renewed_after_the_limit(kind: Kind) {
     let server = Server::start(kind);
     let builder = Client::builder().url(server.url());
@@ -227,14 +227,14 @@ async fn a_stuck_holder_keeps_its_lease_and_nothing_is_renewed_after_the_limit(k
     assert!(renewals.is_empty(), "{renewals:?}");
 }
 
-/// However a holder finishes in time, on another thread: nothing is lost, nothing is left.
-async fn whoever_finishes_in_time_gives_its_lock_back(stage: &Stage) {
+/// In every way in which a holder can finish in time, on another thread: nothing is lost, nothing is left.
+async fn a_holder_that_finishes_in_time_releases_its_lock(stage: &Stage) {
     for round in 0..60 {
-        finishes_in_time(stage, round).await;
+        check_finishing_in_time(stage, round).await;
     }
 }
 
-async fn finishes_in_time(stage: &Stage, round: u64) {
+async fn check_finishing_in_time(stage: &Stage, round: u64) {
     let (client, watcher) = stage.clients().await;
     let name = format!("{round}");
     let guard = client.lock(&name).lock().await.unwrap();
@@ -253,7 +253,7 @@ async fn finishes_in_time(stage: &Stage, round: u64) {
 
     holder.await.unwrap();
     if round % 4 == 1 {
-        // Left to the engine, which ends it at once.
+        // The end of the delay of 1 ms is left to the engine.
         return drop(watcher.lock(&name).lock().await.unwrap());
     }
     let is_locked = watcher.lock(&name).is_locked().await.unwrap();

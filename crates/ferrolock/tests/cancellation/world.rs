@@ -1,4 +1,4 @@
-//! Two clients of one place, and the look at what is left there.
+//! Two clients of one engine, and assertions that nothing is left there.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::stage::{Stage, ms};
 
-/// More than a subscription lingers, and less than a lease of virtual time.
+/// Longer than a subscription lingers, and shorter than a lease in virtual time.
 const SETTLED: Duration = Duration::from_secs(8);
 
 pub(crate) struct World<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) client: Client,
     pub(crate) other: Client,
-    /// Tasks of the runtime while nobody holds or waits.
+    /// Tasks of the runtime while no client holds or waits.
     tasks: usize,
 }
 
@@ -42,12 +42,12 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Well below every lease and every time that something is waited for.
+    /// Much shorter than every lease and every wait here.
     pub(crate) fn soon(&self) -> Duration {
         ms(500)
     }
 
-    /// How long somebody holds what another one waits for.
+    /// How long a holder keeps a lock for which another task waits.
     pub(crate) fn a_while(&self) -> Duration {
         if self.stage.is_virtual() {
             ms(1000)
@@ -56,7 +56,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Somebody else holds it, for a while.
+    /// Another task holds it, for a while.
     pub(crate) async fn held_for_a_while(&self, by: &Client, name: &str) -> Holder {
         let guard = by.lock(name).lock().await.unwrap();
         let time = self.a_while();
@@ -66,12 +66,12 @@ impl<'a> World<'a> {
         }))
     }
 
-    /// Whether anybody holds it, asked by the client that was not disturbed.
+    /// Whether the lock is held, asked by the client whose futures are not dropped.
     pub(crate) async fn is_locked(&self, name: &str) -> bool {
         self.other.lock(name).is_locked().await.unwrap()
     }
 
-    /// The lock is free now, not only when a lease has run out.
+    /// Asserts that the lock becomes free soon, and not only when a lease has run out.
     pub(crate) async fn freed(&self, name: &str) {
         let begun = Instant::now();
         let what = format!("{name}: the key is gone");
@@ -88,7 +88,7 @@ impl<'a> World<'a> {
         );
     }
 
-    /// Nothing is left: no key, no place in a queue, no task, no subscription.
+    /// Asserts that nothing is left: no key, no place in a queue, no task, no subscription.
     pub(crate) async fn nothing_left(&self, name: &str) {
         self.freed(name).await;
         for client in [&self.client, &self.other] {
@@ -109,7 +109,7 @@ impl<'a> World<'a> {
         assert!(!self.is_locked(name).await, "{name}: locked again");
     }
 
-    /// Nobody is in a queue, so the task that works for the queue has ended, whoever holds the lock.
+    /// Asserts that no call is in a queue: then the task that works for the queue has ended, also if the lock is held.
     pub(crate) async fn nobody_waits(&self, what: &str) {
         if self.stage.is_virtual() {
             sleep(SETTLED).await;
@@ -122,14 +122,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// After everything: no task works for anybody; a server has no listener, and gets no command for locks that are gone.
+    /// At the end: asserts that no task works for a waiter, and that a server has no subscriber and receives no command for
+    /// locks that are gone.
     pub(crate) async fn nothing_goes_on(&self) {
         self.nobody_waits("at the end").await;
         let Some(server) = self.stage.server() else {
             return;
         };
         for client in [&self.client, &self.other] {
-            // What was sent before is answered by then.
+            // After the ping everything that was sent before is answered.
             client.ping().await.unwrap();
         }
         let mut look = server.connect();
@@ -150,7 +151,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whoever lets go after a while.
+/// A task that releases its lock after a while.
 pub(crate) struct Holder(tokio::task::JoinHandle<()>);
 
 impl Holder {

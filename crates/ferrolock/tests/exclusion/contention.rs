@@ -1,4 +1,4 @@
-//! 8 tasks in each of 4 processes, and a counter that loses counts unless they are kept apart.
+//! 8 tasks in each of 4 processes, and a counter that loses counts if two of them count at once.
 
 use ferrolock::Client;
 use testkit::process::{Child, Role};
@@ -8,8 +8,8 @@ use crate::stage::Stage;
 
 stories_of_processes!(
     two_owners_never_hold_at_once_in_10000_acquisitions,
-    without_a_lock_the_counter_shows_it,
-    with_a_lock_in_each_process_the_counter_shows_that_processes_meet,
+    without_a_lock_the_counter_loses_counts,
+    with_a_lock_of_its_own_in_each_process_the_counter_loses_counts,
 );
 
 const PROCESSES: u64 = 4;
@@ -18,7 +18,7 @@ const TASKS: u64 = 8;
 /// How the processes are kept apart.
 #[derive(Clone, Copy)]
 enum Lock {
-    /// One lock for all: the claim.
+    /// One lock for all: what is promised.
     Shared,
     /// A lock of its own for each process.
     OwnInEachProcess,
@@ -35,7 +35,7 @@ impl Lock {
     }
 }
 
-/// A process of the crowd: told the engine, the file of the counter, the lock, and how often each task counts.
+/// One of the processes. Its arguments: the engine, the file of the counter, the lock, and how often each task counts.
 pub(crate) fn contender(role: &Role) {
     let [url, file, name, rounds] = role.args() else {
         panic!("four arguments: {role:?}");
@@ -80,19 +80,19 @@ async fn two_owners_never_hold_at_once_in_10000_acquisitions(stage: &Stage) {
     assert!(stage.is_free("x").await);
 }
 
-async fn without_a_lock_the_counter_shows_it(stage: &Stage) {
+async fn without_a_lock_the_counter_loses_counts(stage: &Stage) {
     let (due, counted) = crowd(stage, Lock::None, 40);
 
     assert!(counted < due, "the harness does not bite");
 }
 
-async fn with_a_lock_in_each_process_the_counter_shows_that_processes_meet(stage: &Stage) {
+async fn with_a_lock_of_its_own_in_each_process_the_counter_loses_counts(stage: &Stage) {
     let (due, counted) = crowd(stage, Lock::OwnInEachProcess, 40);
 
     assert!(counted < due, "the harness does not bite");
 }
 
-/// What the counter should say at the end, and what it says.
+/// Runs the processes; returns the count that is due at the end, and the count that was reached.
 fn crowd(stage: &Stage, lock: Lock, rounds: u64) -> (u64, u64) {
     let folder = testkit::store_folder();
     let (file, url) = (folder.path().join("count"), stage.url());

@@ -1,7 +1,7 @@
 //! One owner enters and leaves from two tasks while the connections are cut at random.
 //!
-//! `FERROLOCK_CUTS_SEED` throws the same dice again: who leaves when and how, and what is cut after how many entries. What is
-//! on its way at that moment is up to the machine.
+//! `FERROLOCK_CUTS_SEED` repeats the random choices: which task releases when and how, and what is cut after how many
+//! entries. Which commands are in flight at that moment depends on the machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,21 +12,21 @@ use testkit::{LIMIT, Proxy, Server, Value, eventually};
 use tokio::sync::Barrier;
 
 server_stories!(
-    the_count_equals_the_live_guards_whatever_was_cut,
+    the_count_equals_the_live_guards_whatever_is_cut,
     a_reentry_without_a_connection_waits_for_one,
     a_reentry_that_came_too_late_waits_for_the_next_holder,
 );
 
-/// Entries in all, by two tasks, with a quiet point after each hundred of both together.
+/// Acquisitions in all, by two tasks, with a quiet point after each hundred of both together.
 const ENTRIES: u64 = 10_000;
 const QUIET_POINTS: u64 = 100;
-/// From cut to cut so many entries, and up to half as many more. With the pauses in between, most connections live long
-/// enough to be made again at once after their end: after short lives the client waits up to two seconds.
+/// Between two cuts there are this many entries, and up to half as many more. With the pauses in between, most connections
+/// live long enough for the client to reconnect at once: after short lives it waits up to two seconds.
 const CUT_AFTER: u64 = 100;
 /// Milliseconds after an entry.
 const PAUSE_MAX: u64 = 6;
 
-/// Repeatable.
+/// Random choices that a seed repeats.
 #[derive(Debug)]
 struct Dice(fastrand::Rng);
 
@@ -40,7 +40,7 @@ impl Dice {
     }
 }
 
-async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
+async fn the_count_equals_the_live_guards_whatever_is_cut(server: &Server) {
     let seed = match std::env::var("FERROLOCK_CUTS_SEED") {
         Ok(seed) => seed.parse().expect("a seed is a number"),
         Err(_) => fastrand::u64(..),
@@ -78,7 +78,7 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
             .iter()
             .map(|live| live.load(Ordering::SeqCst))
             .sum::<u64>();
-        tokio::task::block_in_place(|| settles_at(server, due, point));
+        tokio::task::block_in_place(|| wait_for_count(server, due, point));
         barrier.wait().await;
     }
     for task in tasks {
@@ -98,8 +98,8 @@ async fn the_count_equals_the_live_guards_whatever_was_cut(server: &Server) {
     assert_eq!(server.keys(), Vec::<String>::new());
 }
 
-/// Nothing is in flight any more as soon as the server says so.
-fn settles_at(server: &Server, due: u64, point: u64) {
+/// Waits until the server has this count: then nothing is in flight.
+fn wait_for_count(server: &Server, due: u64, point: u64) {
     let begun = std::time::Instant::now();
     while count(server) != due {
         assert!(
@@ -111,7 +111,7 @@ fn settles_at(server: &Server, due: u64, point: u64) {
     }
 }
 
-/// The sum of all counts: a field of somebody else would show in it.
+/// The sum of all counts: a field of any other owner is counted too.
 fn count(server: &Server) -> u64 {
     let dump = server.dump();
     let count = |value: &Value| -> u64 {
@@ -145,7 +145,7 @@ impl Shears {
         }
     }
 
-    /// In a moment: often something is on its way then.
+    /// After a moment: often a command is in flight then.
     fn cut_soon(&mut self) {
         let (proxy, how) = (self.proxy.clone(), self.dice.throw(3));
         let moment = Duration::from_micros(self.dice.throw(500));
@@ -205,7 +205,7 @@ impl Worker {
         if self.dice.throw(4) == 0 {
             drop(guard);
         } else {
-            // Without an answer for its time it goes on by itself.
+            // Without an answer within the limit this fails, and the client goes on releasing by itself.
             let unlocked = guard.unlock().await;
             assert!(
                 !unlocked.is_err_and(|error| error.kind() != ErrorKind::Unreachable),
@@ -232,7 +232,7 @@ async fn a_reentry_without_a_connection_waits_for_one(server: &Server) {
             let outer = client.lock("x").lock().await.unwrap();
             inside.send(()).unwrap();
             is_cut.await.unwrap();
-            // The client's own tasks see it meanwhile.
+            // Meanwhile the client's own tasks notice the cut.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let inner = outer.relock().await.unwrap();
             entered.send(inner.hold_count()).unwrap();
@@ -250,7 +250,8 @@ async fn a_reentry_without_a_connection_waits_for_one(server: &Server) {
     assert_eq!(count, Ok(2));
 }
 
-/// Its last hold leaves while its answer is cut off: it comes anew, and a holder is waited for without end.
+/// The owner's last hold is released while the reentry's answer is cut off: the reentry becomes a new acquisition, and waits
+/// for another holder without a limit.
 async fn a_reentry_that_came_too_late_waits_for_the_next_holder(server: &Server) {
     let proxy = Proxy::start(server.address());
     let patience = Duration::from_millis(1500);

@@ -1,4 +1,4 @@
-//! The ways in which a hold ends or goes on by the holder's or somebody else's will.
+//! The ways in which the holder or another client ends a hold, or the holder prolongs it.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::stage::{Stage, assert_led_to, ms, unique, waits};
 stories!(
     a_dropped_guard_frees_the_lock_and_wakes_a_waiter,
     a_dropped_inner_guard_leaves_the_outer,
-    force_unlock_frees_whoever_holds,
+    force_unlock_releases_the_lock_of_another_client,
     force_unlock_of_a_lock_held_many_times_wakes_a_waiter,
-    after_unlock_after_the_name_stays_taken_and_is_free_then,
-    unlock_after_with_other_holds_gives_back_only_this_one,
+    unlock_after_keeps_the_name_taken_until_the_delay_is_over,
+    unlock_after_with_other_holds_releases_only_this_one,
     unlock_after_does_not_harm_a_reentry_made_meanwhile,
-    unlock_after_of_a_lost_guard_takes_nothing,
-    a_fixed_lease_is_kept_longer_when_asked,
+    unlock_after_of_a_lost_guard_changes_nothing,
+    renew_prolongs_a_fixed_lease,
     a_renewal_never_shortens_a_lease,
     a_lost_guard_cannot_be_renewed,
 );
@@ -51,7 +51,7 @@ async fn a_dropped_inner_guard_leaves_the_outer(stage: &Stage) {
     assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn force_unlock_frees_whoever_holds(stage: &Stage) {
+async fn force_unlock_releases_the_lock_of_another_client(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let lock = theirs.lock("x");
     assert!(!lock.force_unlock().await.unwrap(), "nothing to free");
@@ -89,8 +89,8 @@ async fn force_unlock_of_a_lock_held_many_times_wakes_a_waiter(stage: &Stage) {
     next.unlock().await.unwrap();
 }
 
-async fn after_unlock_after_the_name_stays_taken_and_is_free_then(stage: &Stage) {
-    /// No safety poll comes within a second of its end: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
+async fn unlock_after_keeps_the_name_taken_until_the_delay_is_over(stage: &Stage) {
+    /// It ends while no safety poll is near: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
     const DELAY: Duration = Duration::from_secs(2);
     let ((ours, theirs), name) = (stage.clients().await, unique("x"));
     let owner = Owner::new();
@@ -121,7 +121,7 @@ async fn after_unlock_after_the_name_stays_taken_and_is_free_then(stage: &Stage)
     assert_eq!(stage.look(&name).await, None);
 }
 
-async fn unlock_after_with_other_holds_gives_back_only_this_one(stage: &Stage) {
+async fn unlock_after_with_other_holds_releases_only_this_one(stage: &Stage) {
     let client = stage.client().await;
     let outer = client.lock("x").lock().await.unwrap();
     let inner = outer.relock().await.unwrap();
@@ -138,7 +138,7 @@ async fn unlock_after_with_other_holds_gives_back_only_this_one(stage: &Stage) {
     assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
 }
 
-/// The owner enters again while the name is being left: in or not in, but nothing in between.
+/// The owner enters again during `unlock_after`: it gets a full hold or none.
 async fn unlock_after_does_not_harm_a_reentry_made_meanwhile(stage: &Stage) {
     let client = stage.client().await;
     let delay = Duration::from_millis(200);
@@ -161,7 +161,7 @@ async fn unlock_after_does_not_harm_a_reentry_made_meanwhile(stage: &Stage) {
     }
 }
 
-async fn unlock_after_of_a_lost_guard_takes_nothing(stage: &Stage) {
+async fn unlock_after_of_a_lost_guard_changes_nothing(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let late = ours
         .lock("x")
@@ -183,7 +183,7 @@ async fn unlock_after_of_a_lost_guard_takes_nothing(stage: &Stage) {
     next.unlock().await.unwrap();
 }
 
-async fn a_fixed_lease_is_kept_longer_when_asked(stage: &Stage) {
+async fn renew_prolongs_a_fixed_lease(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let short = Duration::from_millis(600);
     let guard = ours

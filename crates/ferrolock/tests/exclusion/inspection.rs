@@ -1,4 +1,4 @@
-//! What can be seen of a lock from outside, with and without details; key prefixes.
+//! What other clients see of a lock, with and without details; key prefixes.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::stage::{Stage, assert_led_to, unique, waits};
 
 stories!(
     a_free_lock_shows_nothing,
-    a_holder_without_a_label_is_a_number_only,
+    a_holder_without_a_label_is_shown_without_details,
     a_holder_with_a_label_is_shown_with_host_process_and_time,
-    the_name_of_a_client_stands_for_a_missing_label,
+    the_name_of_the_client_replaces_a_missing_label,
     counts_are_those_of_the_owner_asked_about,
     a_key_prefix_stands_before_every_name,
 );
@@ -27,7 +27,7 @@ async fn a_free_lock_shows_nothing(stage: &Stage) {
     assert!(!lock.is_held_by(&owner).await.unwrap());
 }
 
-async fn a_holder_without_a_label_is_a_number_only(stage: &Stage) {
+async fn a_holder_without_a_label_is_shown_without_details(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let guard = ours
         .lock("x")
@@ -57,7 +57,7 @@ async fn a_holder_without_a_label_is_a_number_only(stage: &Stage) {
 
 async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage) {
     let theirs = stage.client().await;
-    // The label comes before the client's name.
+    // The label takes precedence over the client's name.
     let ours = stage.builder().name("worker 7").connect().await.unwrap();
     let guard = ours.lock("x").label("nightly import").lock().await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
@@ -74,7 +74,7 @@ async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage
         "{held_for:?}"
     );
     if let Some(server) = stage.server() {
-        details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
+        assert_details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
     }
     let inner = guard.relock().await.unwrap();
     let holder = theirs.lock("x").holders().await.unwrap().remove(0);
@@ -82,7 +82,7 @@ async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage
     assert_eq!(holder.label.as_deref(), Some("nightly import"));
     inner.unlock().await.unwrap();
     if let Some(server) = stage.server() {
-        details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
+        assert_details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
     }
     guard.unlock().await.unwrap();
     assert_eq!(theirs.lock("x").holders().await.unwrap(), []);
@@ -91,7 +91,7 @@ async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage
     }
 }
 
-fn details_live_as_long_as_the_lock(server: &Server, field: &str) {
+fn assert_details_live_as_long_as_the_lock(server: &Server, field: &str) {
     let dump = server.dump();
     let keys: Vec<_> = dump.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["ferrolock_holder:{x}", "x"]);
@@ -100,14 +100,14 @@ fn details_live_as_long_as_the_lock(server: &Server, field: &str) {
     };
     assert_eq!(details.keys().collect::<Vec<_>>(), [field]);
     let (details, lock) = (dump[0].ttl.unwrap(), dump[1].ttl.unwrap());
-    // Seen and set at the same moments of the server.
+    // The server sets both at the same moment, and reads both at the same moment.
     assert!(
         details.abs_diff(lock) <= Duration::from_millis(2),
         "{dump:?}"
     );
 }
 
-async fn the_name_of_a_client_stands_for_a_missing_label(stage: &Stage) {
+async fn the_name_of_the_client_replaces_a_missing_label(stage: &Stage) {
     let theirs = stage.client().await;
     let ours = stage.builder().name("worker 7").connect().await.unwrap();
     let guard = ours.lock("x").lock().await.unwrap();
@@ -167,9 +167,9 @@ async fn a_key_prefix_stands_before_every_name(stage: &Stage) {
     unrelated.unlock().await.unwrap();
 }
 
-server_stories!(a_foreign_holder_is_shown_as_far_as_it_can_be);
+server_stories!(a_holder_of_another_library_is_shown_without_details);
 
-async fn a_foreign_holder_is_shown_as_far_as_it_can_be(server: &Server) {
+async fn a_holder_of_another_library_is_shown_without_details(server: &Server) {
     let client = ferrolock::Client::connect(server.url()).await.unwrap();
     let lock = client.lock("x");
     let field = "8743c9c0-0795-4907-87fd-6c719a6b4586:42";

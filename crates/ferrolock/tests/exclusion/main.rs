@@ -1,6 +1,6 @@
 //! Two owners never hold at once, and a hold belongs to its owner.
 //!
-//! A story is told once, as an `async fn` over a [`Stage`](stage::Stage), and runs in paused time on `memory:`, and in real
+//! A story is written once, as an `async fn` over a [`Stage`](stage::Stage), and runs in paused time on `memory:`, and in real
 //! time on `file:` and on each server. What needs a broken network runs on the servers only.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A field number never comes back after its release.
+//! A field number is never used again after its release.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::stage::Stage;
 stories!(no_number_is_used_for_two_tenures);
 server_stories!(no_field_is_written_after_it_was_removed);
 
-/// One tenure in one of the ways to have one, and its number.
+/// Takes and releases the lock in a way that depends on the round; returns the number of this tenure.
 async fn tenure(client: &Client, owner: &Owner, round: usize) -> u64 {
     let lock = client.lock("x").owned_by(owner);
     let guard = lock.lock().await.unwrap();
@@ -49,7 +49,7 @@ async fn no_number_is_used_for_two_tenures(stage: &Stage) {
     }
 }
 
-/// As the server's own record has it, with four tasks of two owners at once.
+/// According to the server's own record, with four tasks of two owners at once.
 async fn no_field_is_written_after_it_was_removed(server: &Server) {
     let client = Client::connect(server.url()).await.unwrap();
     let monitor = server.monitor();

@@ -10,9 +10,9 @@ use testkit::{LIMIT, eventually_async};
 use crate::stage::Stage;
 
 stories!(
-    a_guard_whose_lease_ran_out_cannot_free_the_next_holder,
-    a_lost_guard_that_is_dropped_frees_nobody_else,
-    a_guard_whose_lock_was_taken_over_is_told_so,
+    a_guard_whose_lease_ran_out_cannot_release_the_next_holder,
+    a_lost_guard_that_is_dropped_does_not_release_the_next_holder,
+    check_reports_that_the_lock_was_taken_over,
     tasks_with_fresh_owners_never_share,
     a_scope_makes_one_owner_of_all_its_acquisitions,
     a_scope_does_not_reach_into_spawned_tasks,
@@ -21,7 +21,7 @@ stories!(
 
 const SHORT: Duration = Duration::from_millis(300);
 
-async fn a_guard_whose_lease_ran_out_cannot_free_the_next_holder(stage: &Stage) {
+async fn a_guard_whose_lease_ran_out_cannot_release_the_next_holder(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let late = ours.lock("x").lease(SHORT).lock().await.unwrap();
 
@@ -43,13 +43,13 @@ async fn a_guard_whose_lease_ran_out_cannot_free_the_next_holder(stage: &Stage) 
     assert_eq!(next.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn a_lost_guard_that_is_dropped_frees_nobody_else(stage: &Stage) {
+async fn a_lost_guard_that_is_dropped_does_not_release_the_next_holder(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let late = ours.lock("x").lease(SHORT).lock().await.unwrap();
     let next = theirs.lock("x").lock().await.unwrap();
 
     drop(late);
-    // A second round trip of the same client: what the drop sends has long arrived.
+    // The shutdown waits for what the drop sends.
     ours.shutdown(LIMIT).await.unwrap();
 
     next.check().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_lost_guard_that_is_dropped_frees_nobody_else(stage: &Stage) {
     assert_eq!(next.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn a_guard_whose_lock_was_taken_over_is_told_so(stage: &Stage) {
+async fn check_reports_that_the_lock_was_taken_over(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let robbed = ours.lock("x").lock().await.unwrap();
     stage.vanish("x").await;
@@ -142,7 +142,7 @@ async fn a_scope_does_not_reach_into_spawned_tasks(stage: &Stage) {
                 inside.hold_count()
             });
             assert_eq!(carried.await.unwrap(), 2);
-            // The carried guard was dropped: its release needs nobody's call.
+            // The carried guard was dropped: its release needs no call.
             eventually_async(LIMIT, "one hold is left", async || {
                 stage.counts("x").await == [1]
             })

@@ -11,23 +11,23 @@ use crate::stage::{Stage, assert_led_to, joins, unique, waits};
 stories!(
     five_holds_and_four_unlocks_leave_it_held_with_the_lease_refreshed,
     the_last_of_many_unlocks_wakes_a_waiter,
-    holds_of_one_owner_may_be_given_back_in_any_order,
+    holds_of_one_owner_may_be_released_in_any_order,
     a_shorter_lease_inside_does_not_shorten_the_outer,
     a_shorter_lease_inside_does_not_shorten_a_renewed_one,
     a_longer_lease_inside_keeps_the_lock_for_the_inner_hold_only,
-    two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in,
+    two_waiters_of_one_owner_get_in_if_one_awaits_the_other,
     all_waiters_of_an_owner_go_in_with_its_first_grant,
-    a_reentry_after_the_key_was_deleted_tells_the_outer_guard,
-    a_reentry_after_a_take_over_tells_the_outer_guard,
+    a_reentry_after_the_key_was_deleted_marks_the_outer_guard_lost,
+    a_reentry_after_a_take_over_marks_the_outer_guard_lost,
     relock_adds_a_hold_and_revives_nothing,
-    a_lock_call_of_an_owner_who_is_just_leaving_gets_in,
+    a_lock_call_gets_in_while_its_owner_is_just_unlocking,
     a_third_call_gets_in_while_the_second_is_on_its_way,
     a_second_acquisition_of_a_non_reentrant_owner_changes_nothing,
-    non_reentrant_excludes_others_as_ever,
-    a_non_reentrant_waiter_whose_owner_gets_in_elsewhere_is_told,
+    non_reentrant_excludes_other_owners,
+    a_non_reentrant_waiter_fails_when_another_call_of_its_owner_gets_in,
 );
 
-/// The client's lease, when nothing else is said.
+/// The client's default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
 async fn enter(client: &Client, owner: &Owner, times: usize) -> Vec<Guard> {
@@ -89,7 +89,7 @@ async fn the_last_of_many_unlocks_wakes_a_waiter(stage: &Stage) {
     guard.unlock().await.unwrap();
 }
 
-async fn holds_of_one_owner_may_be_given_back_in_any_order(stage: &Stage) {
+async fn holds_of_one_owner_may_be_released_in_any_order(stage: &Stage) {
     let client = stage.client().await;
     let mut guards = enter(&client, &Owner::new(), 3).await;
     let (third, second, first) = (guards.pop(), guards.pop(), guards.pop());
@@ -119,7 +119,7 @@ async fn a_shorter_lease_inside_does_not_shorten_the_outer(stage: &Stage) {
     assert_eq!(inner.lost().await, LostReason::Expired);
     assert!(outer.is_held());
     assert!(stage.ttl("x").await > ten / 2);
-    // What is over for the inner hold is given back all the same.
+    // Although the inner hold is lost, its unlock removes it from the count.
     assert_eq!(
         inner.unlock().await.unwrap_err().lost_reason(),
         Some(LostReason::Expired)
@@ -169,11 +169,11 @@ async fn a_longer_lease_inside_keeps_the_lock_for_the_inner_hold_only(stage: &St
         .unwrap();
 }
 
-async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage: &Stage) {
+async fn two_waiters_of_one_owner_get_in_if_one_awaits_the_other(stage: &Stage) {
     let ((ours, theirs), name) = (stage.clients().await, unique("x"));
     let held = theirs.lock(&name).lock().await.unwrap();
     let lock = ours.lock(&name).owned_by(&Owner::new());
-    let (second_is_in, told) = oneshot::channel();
+    let (second_is_in, wait_for_second) = oneshot::channel();
     let first = tokio::spawn(lock.lock());
     stage.rests(&ours, &name).await;
     // Both wait before the lock is free.
@@ -181,7 +181,7 @@ async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage
     let first = tokio::spawn(async move {
         let guard = first.await.unwrap().unwrap();
         assert_led_to("message", &guard);
-        told.await.unwrap();
+        wait_for_second.await.unwrap();
         guard.unlock().await.unwrap()
     });
     let second = tokio::spawn(async move {
@@ -193,7 +193,7 @@ async fn two_waiters_of_one_owner_of_whom_one_awaits_the_other_both_get_in(stage
     held.unlock().await.unwrap();
 
     let unlocked = (first.await.unwrap(), second.await.unwrap());
-    // Both, if one command gave both back.
+    // Both are, if one command released both.
     assert!(
         unlocked.0 == Unlocked::Released || unlocked.1 == Unlocked::Released,
         "{unlocked:?}"
@@ -217,7 +217,7 @@ async fn all_waiters_of_an_owner_go_in_with_its_first_grant(stage: &Stage) {
         guards.push(waiter.await.unwrap().unwrap());
     }
 
-    // The line is first come, first served: the eight are inside together, and without the stranger.
+    // Waiters are served in the order in which they came: the eight of one owner are inside together, and without the stranger.
     assert_led_to("message", &guards[0]);
     assert_eq!(stage.counts(&name).await, [8]);
     assert!(!stranger.is_finished());
@@ -226,7 +226,7 @@ async fn all_waiters_of_an_owner_go_in_with_its_first_grant(stage: &Stage) {
     assert_eq!(stage.look(&name).await, None);
 }
 
-async fn a_reentry_after_the_key_was_deleted_tells_the_outer_guard(stage: &Stage) {
+async fn a_reentry_after_the_key_was_deleted_marks_the_outer_guard_lost(stage: &Stage) {
     let client = stage.client().await;
     let lock = client.lock("x").owned_by(&Owner::new());
     let outer = lock.lock().await.unwrap();
@@ -241,7 +241,7 @@ async fn a_reentry_after_the_key_was_deleted_tells_the_outer_guard(stage: &Stage
     assert_eq!(outer.state(), HoldState::Lost(LostReason::Removed));
     assert_eq!(outer.lost().await, LostReason::Removed);
     assert_eq!(stage.look("x").await, None, "nothing is revived");
-    // The owner starts anew, and the old guard stays what it is.
+    // The owner acquires the lock anew, and the old guard stays lost.
     let fresh = lock.lock().await.unwrap();
     assert_ne!(fresh.owner_id(), outer.owner_id());
     assert_eq!(fresh.hold_count(), 1);
@@ -255,7 +255,7 @@ async fn a_reentry_after_the_key_was_deleted_tells_the_outer_guard(stage: &Stage
     assert_eq!(fresh.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn a_reentry_after_a_take_over_tells_the_outer_guard(stage: &Stage) {
+async fn a_reentry_after_a_take_over_marks_the_outer_guard_lost(stage: &Stage) {
     let (ours, theirs) = stage.clients().await;
     let lock = ours.lock("x").owned_by(&Owner::new());
     let outer = lock.lock().await.unwrap();
@@ -294,8 +294,9 @@ async fn relock_adds_a_hold_and_revives_nothing(stage: &Stage) {
     assert_eq!(again.kind(), ErrorKind::Lost);
 }
 
-/// Whether the call meets the last hold, its release, or nothing: the owner lost nothing, so it is no loss.
-async fn a_lock_call_of_an_owner_who_is_just_leaving_gets_in(stage: &Stage) {
+/// Whether the call comes before, during or after the release of the last hold: it does not fail with a loss, because the
+/// owner has lost nothing.
+async fn a_lock_call_gets_in_while_its_owner_is_just_unlocking(stage: &Stage) {
     let client = stage.client().await;
     let lock = client.lock("x").owned_by(&Owner::new());
 
@@ -345,14 +346,14 @@ async fn a_second_acquisition_of_a_non_reentrant_owner_changes_nothing(stage: &S
     assert_eq!(after.holds, before.holds);
     assert!(after.ttl <= before.ttl, "the lease is not refreshed");
     assert_eq!((guard.hold_count(), guard.is_held()), (1, true));
-    // It is the handle that does not enter again: another handle of that owner may.
+    // Only this handle is not reentrant: another handle of that owner may enter again.
     let inner = client.lock("x").owned_by(&owner).lock().await.unwrap();
     assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
     assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
     lock.lock().await.unwrap().unlock().await.unwrap();
 }
 
-async fn non_reentrant_excludes_others_as_ever(stage: &Stage) {
+async fn non_reentrant_excludes_other_owners(stage: &Stage) {
     let ((ours, theirs), name) = (stage.clients().await, unique("x"));
     let lock = |client: &Client| client.lock(&name).non_reentrant();
     let guard = lock(&ours).lock().await.unwrap();
@@ -368,7 +369,7 @@ async fn non_reentrant_excludes_others_as_ever(stage: &Stage) {
     next.unlock().await.unwrap();
 }
 
-async fn a_non_reentrant_waiter_whose_owner_gets_in_elsewhere_is_told(stage: &Stage) {
+async fn a_non_reentrant_waiter_fails_when_another_call_of_its_owner_gets_in(stage: &Stage) {
     let ((ours, theirs), name) = (stage.clients().await, unique("x"));
     let held = theirs.lock(&name).lock().await.unwrap();
     let lock = ours.lock(&name).owned_by(&Owner::new());

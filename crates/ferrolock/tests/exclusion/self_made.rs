@@ -1,4 +1,4 @@
-//! A client is never busy with what it has itself given back.
+//! A client never finds a lock busy that it has released itself.
 
 use ferrolock::{Owner, Unlocked};
 use testkit::drop_after_polls;

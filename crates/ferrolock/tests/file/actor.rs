@@ -1,4 +1,4 @@
-//! Another process, which does what it is told.
+//! Another process, which executes commands that its test sends.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub(crate) struct Actor {
     child: Child,
 }
 
-/// What led to a grant, and when it was got by the boot clock.
+/// What led to a grant, and when the waiter got it, by the boot clock.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) cause: String,
@@ -29,7 +29,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Whether something told the waiter, and it was not a look of its own.
+    /// Whether a message led to the grant, and not a poll by the waiter itself.
     pub(crate) fn is_woken(&self, since_nanos: u64) -> bool {
         let took = Duration::from_nanos(self.at_nanos.saturating_sub(since_nanos));
         eprintln!("granted after {took:?}: {}", self.cause);
@@ -37,10 +37,10 @@ impl Grant {
     }
 }
 
-/// The thread of a process that waits for the end of another.
+/// The thread with which a process waits for the end of another process.
 const MOURNER: &str = "ferrolock-waits";
 
-/// What an actor is told to do, and answers when it is done.
+/// Commands to an actor; it answers when it is done.
 impl Actor {
     pub(crate) fn start() -> Self {
         Self::start_under(&[])
@@ -56,12 +56,12 @@ impl Actor {
         self.child.pid()
     }
 
-    /// Tells it something, without waiting for the answer.
+    /// Sends it a command, without waiting for the answer.
     pub(crate) fn begins(&mut self, words: &[&str]) {
         self.child.say(&serde_json::to_string(words).unwrap());
     }
 
-    /// The answer to what it was told.
+    /// The answer to the last command.
     #[track_caller]
     pub(crate) fn answers(&mut self) -> String {
         self.child.hear(4 * LIMIT)
@@ -73,7 +73,7 @@ impl Actor {
         self.answers()
     }
 
-    /// Connects with a lease that nobody waits out.
+    /// Connects with a lease that does not end during a test.
     #[track_caller]
     pub(crate) fn connects(&mut self, store: &Store) {
         self.connects_with_lease(store, LONG);
@@ -95,9 +95,9 @@ impl Actor {
         assert_eq!(self.does(&["unlock", name]), "released");
     }
 
-    /// Begins to wait for a lock that another process holds, as the first thing it waits for; returns when it listens, has found the
-    /// lock busy since, and would sleep until something happens. Its thread that waits for the end of the holder tells, and is there
-    /// for as long as the holder.
+    /// Begins to wait for a lock that another process holds; it must be the first lock that this actor waits for. Returns
+    /// when the actor listens, has found the lock busy since, and sleeps until something happens. That is seen by its
+    /// thread that waits for the end of the holder: that thread exists as long as the holder does.
     #[track_caller]
     pub(crate) fn waits(&mut self, name: &str) {
         assert!(!self.threads().contains(&MOURNER.to_owned()));
@@ -107,7 +107,7 @@ impl Actor {
         });
     }
 
-    /// The answer of one that waited, when it has the lock.
+    /// The answer of an actor that waited, when it has the lock.
     #[track_caller]
     pub(crate) fn gets(&mut self) -> Grant {
         let answer = self.answers();
@@ -118,7 +118,7 @@ impl Actor {
         }
     }
 
-    /// Ends as a program does that comes to its end.
+    /// Ends the process in the regular way.
     #[track_caller]
     pub(crate) fn ends(mut self) {
         assert_eq!(self.does(&["close"]), "closed");
@@ -126,8 +126,8 @@ impl Actor {
         assert!(self.child.wait(LIMIT).success());
     }
 
-    /// The names of its threads, as far as the system tells them: the first fifteen letters. A thread has the name of the one
-    /// that started it until it has begun.
+    /// The names of its threads, as far as the system shows them: the first fifteen letters. A new thread has the name of
+    /// the thread that started it until it runs.
     pub(crate) fn threads(&self) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
         let names = threads
@@ -175,7 +175,7 @@ pub(crate) fn actor(role: &Role) {
     }
 }
 
-/// What an actor has.
+/// The state of an actor.
 #[derive(Default)]
 struct Props {
     client: Option<Client>,
@@ -200,7 +200,7 @@ impl Props {
                     None => "busy".to_owned(),
                 }
             }
-            // By a client of its own.
+            // With a client of its own.
             ["try other", url, name] => {
                 let client = Client::connect(url).await?;
                 let guard = client.lock(name).try_lock().await?;
@@ -214,7 +214,7 @@ impl Props {
                 let guard = self.lock(name).lock().await?;
                 self.holds(name, guard)
             }
-            // Says what led to it, and when it was got, by the clock that all processes share.
+            // Answers what led to the grant and when it came, by the clock that all processes share.
             ["wait", name] => {
                 let guard = self.lock(name).lock().await?;
                 let at = crate::stage::boot_nanos();
@@ -245,7 +245,7 @@ impl Props {
         })
     }
 
-    /// What has to do with more than a lock.
+    /// Commands that are not about one lock.
     async fn act_otherwise(&mut self, words: &[&str]) -> Result<String> {
         Ok(match *words {
             ["lifeline"] => self.share_lifeline(),
@@ -268,7 +268,7 @@ impl Props {
                 }
                 format!("{ended} ended")
             }
-            // Holds what LMDB or another process would.
+            // Takes a file lock that LMDB or another process would take.
             ["flock", how, path] => self.lock_file(how, path),
             ["transaction", map] => {
                 begin_transaction(Path::new(map));
@@ -283,7 +283,7 @@ impl Props {
         })
     }
 
-    /// `limit`: for everything, or none.
+    /// `limit`: for calls and for connecting; may be empty.
     async fn connect(&mut self, url: &str, lease: &str, limit: &[&str]) -> Result<String> {
         let mut builder = Client::builder().url(url).watchdog_lease(ms(lease));
         for limit in limit {
@@ -293,7 +293,7 @@ impl Props {
         Ok("connected".to_owned())
     }
 
-    /// Clients that connect with their first call, which each of them has begun.
+    /// Creates clients that connect with their first call, and begins that call on each of them.
     fn begin_first_calls(&mut self, url: &str, count: &str) -> String {
         for number in 0..count.parse::<usize>().unwrap() {
             let builder = Client::builder().url(url).command_limit(4 * LIMIT);
@@ -323,7 +323,7 @@ impl Props {
         "held".to_owned()
     }
 
-    /// Starts a program that keeps the lifeline as its output until it is killed; says its number.
+    /// Starts a program that has the lifeline as its output until it is killed; returns its process id.
     fn share_lifeline(&mut self) -> String {
         let lifeline = self.client.as_ref().unwrap().lifeline().unwrap();
         let child = Command::new("sleep")
@@ -338,7 +338,7 @@ impl Props {
     }
 }
 
-/// Begins a change of the table, past everything of ours, and never ends it.
+/// Begins a write transaction in LMDB directly, without our own locks, and never ends it.
 fn begin_transaction(map: &Path) {
     let mut options = heed::EnvOpenOptions::new();
     options.map_size(1 << 30).max_readers(1);

@@ -1,4 +1,5 @@
-//! A process that held a lock is killed: nobody waits for its lease, nor until it looks by itself.
+//! A process that held a lock is killed: waiters get the lock by a message, before the lease ends and before their own next
+//! poll.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +9,16 @@ use testkit::Stalls;
 use crate::actor::Actor;
 use crate::stage::{Store, boot_nanos};
 
-/// How often a story is told, and must end by a message.
+/// How often a scenario must end by a message.
 const STORIES: usize = 3;
-/// How often it may be told in vain, because the machine stood still.
+/// How often a scenario may fail because the machine stalled.
 const STALLED_MAX: usize = 10;
-/// From the death of a holder to the grant a few threads run one after the other, and the first look of a waiter's own comes after
-/// 750 ms. If it was sooner than they were, at least one of them was kept from going on for so long.
+/// From the death of a holder to the grant a few threads run one after the other, and a waiter polls for the first time after
+/// 750 ms. If the poll comes before the message, at least one of these threads was stalled for this time.
 const STALL: Duration = Duration::from_millis(150);
 
-/// Every one of these stories ends by a message. One in which a look of the waiter's own was sooner says nothing if the machine stood
-/// still meanwhile, and is told again; otherwise a wake-up was lost.
+/// Each of these scenarios ends by a message. If the waiter's own poll came first and the machine stalled meanwhile, the
+/// scenario is repeated; if the machine did not stall, a wake-up was lost.
 #[track_caller]
 fn assert_woken(story: impl Fn() -> bool) {
     let (mut woken, mut stalled) = (0, 0);
@@ -52,7 +53,8 @@ fn waiter(store: &Store, name: &str) -> Actor {
     waiter
 }
 
-/// Actors that wait for a lock each. All begin within a short time, so that no look of their own is due before the test goes on.
+/// Actors that wait for one lock each. All begin within a short time, so that none of them polls by itself before the test goes
+/// on.
 fn waiters<const N: usize>(store: &Store, names: [&str; N]) -> [Actor; N] {
     let mut waiters = names.map(|_| Actor::start());
     waiters.iter_mut().for_each(|waiter| waiter.connects(store));
@@ -63,7 +65,7 @@ fn waiters<const N: usize>(store: &Store, names: [&str; N]) -> [Actor; N] {
 }
 
 #[test]
-fn who_waits_for_a_killed_holder_is_woken() {
+fn a_waiter_is_woken_when_the_holder_is_killed() {
     assert_woken(|| {
         let (store, mut holder) = held(&["x"]);
         let mut waiter = waiter(&store, "x");
@@ -119,7 +121,7 @@ fn a_holder_that_is_stopped_is_not_dead() {
     assert_eq!(other.does(&["try", "x"]), "busy");
 }
 
-/// What was left taken for a while stays taken, however its process ends.
+/// A name whose release was delayed stays taken until then, however its process ends.
 #[test]
 fn a_delayed_unlock_outlives_its_process() {
     for (how, stay) in [("killed", 120_000), ("ended", 120_000), ("killed", 400)] {
@@ -165,7 +167,7 @@ fn a_child_that_has_the_lifeline_keeps_the_locks_until_it_ends_too() {
 }
 
 #[test]
-fn a_killed_waiter_disturbs_nobody() {
+fn a_killed_waiter_does_not_disturb_other_processes() {
     let (store, mut holder) = held(&["x"]);
     let mut victim = waiter(&store, "x");
     let mut other = Actor::start();

@@ -1,4 +1,4 @@
-//! A process that was forked and has not started a program: it has the memory of its parent, and none of its threads.
+//! A process that was forked and has not called `exec`: it has the memory of its parent, and none of its parent's threads.
 
 use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually};
@@ -7,7 +7,7 @@ use ferrolock::{Client, ErrorKind};
 
 use crate::stage::{LONG, Store};
 
-/// Opens the store, forks, and says how its child ended.
+/// Opens the store, forks, and reports how its child ended.
 pub(crate) fn parent(role: &Role) {
     let [url] = role.args() else {
         panic!("one argument: {role:?}");
@@ -32,7 +32,7 @@ pub(crate) fn parent(role: &Role) {
     role.hear();
 }
 
-/// What the child finds, as the number it ends with.
+/// What the child finds, as its exit code.
 fn in_child(url: &str, client: &Client) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -51,7 +51,7 @@ fn in_child(url: &str, client: &Client) -> i32 {
     })
 }
 
-/// A child that ends, without any clearing up, with the number that `work` gives.
+/// Forks a child that exits with the number that `work` returns, without any clean-up.
 #[expect(
     unsafe_code,
     reason = "no other thread of this process holds a lock that the child needs: the runtime has one thread, the keeper sleeps, \
@@ -70,7 +70,7 @@ fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
     }
 }
 
-/// The number that the child ended with.
+/// The exit code of the child.
 fn ended(child: libc::pid_t) -> Option<i32> {
     use rustix::process::{Pid, WaitOptions, waitpid};
     let mut code = None;
@@ -83,7 +83,7 @@ fn ended(child: libc::pid_t) -> Option<i32> {
 }
 
 #[test]
-fn a_forked_process_is_told_to_start_a_program_first() {
+fn calls_in_a_forked_process_fail_until_it_starts_a_program() {
     let store = Store::new();
     let mut parent = Child::again("forks::parent", &[&store.url()]);
     assert_eq!(parent.hear(LIMIT), "held");
@@ -104,7 +104,7 @@ fn a_forked_process_is_told_to_start_a_program_first() {
     parent.kill();
 }
 
-/// LMDB opens its file so that every program inherits it that the process starts, with the right to write.
+/// LMDB opens its file, with write access, so that every program that the process starts inherits the descriptor.
 #[tokio::test]
 async fn a_program_that_is_started_inherits_nothing_of_the_store() {
     let store = Store::new();

@@ -1,11 +1,11 @@
-//! Stores of another boot, of another clock, of programs built otherwise.
+//! Stores of another boot, of another clock, of programs that were built differently.
 
 use testkit::{LIMIT, eventually};
 
 use crate::actor::Actor;
 use crate::stage::{Store, assert_refused, is_possible};
 
-/// A store in which a process has left a lock taken for long.
+/// A store in which a process has left a lock taken for a long time.
 fn with_a_taken_name() -> Store {
     let (store, mut actor) = (Store::new(), Actor::start());
     actor.connects(&store);
@@ -20,7 +20,7 @@ fn with_a_taken_name() -> Store {
 }
 
 #[test]
-fn a_store_of_another_boot_is_begun_anew_when_nobody_uses_it() {
+fn a_store_of_another_boot_is_begun_anew_when_no_process_uses_it() {
     let store = with_a_taken_name();
     let old_map = store.map();
     std::fs::write(store.file("not ours"), "a file of somebody").unwrap();
@@ -37,7 +37,7 @@ fn a_store_of_another_boot_is_begun_anew_when_nobody_uses_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_another_boot_that_somebody_uses_is_refused() {
+async fn a_store_of_another_boot_that_is_in_use_is_refused() {
     let store = with_a_taken_name();
     store.edit_header("boot", "00000000-0000-0000-0000-000000000000");
     let mut user = Actor::start();
@@ -60,9 +60,9 @@ async fn a_store_of_another_boot_that_somebody_uses_is_refused() {
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
-/// Many at once find the old store: one begins it, and all are in the same one.
+/// Many processes find the old store at once: one of them begins it anew, and all use the same new one.
 #[test]
-fn of_many_that_find_an_old_store_or_none_one_begins_it() {
+fn of_many_processes_that_find_an_old_store_or_none_one_begins_it() {
     for is_old in [true, false] {
         for round in 0..5 {
             let store = if is_old {
@@ -101,7 +101,7 @@ fn of_many_that_find_an_old_store_or_none_one_begins_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_fit_is_refused_and_left_as_it_is() {
+async fn a_header_that_does_not_fit_is_refused_and_the_store_stays_unchanged() {
     for (word, value, code, says) in [
         ("time", "time:[1]", "NAMESPACE", "a store of its own"),
         ("c-library", "another", "FOREIGN", "a store of its own"),
@@ -125,7 +125,7 @@ async fn what_does_not_fit_is_refused_and_left_as_it_is() {
     }
 }
 
-/// For real: a process whose boot clock is another.
+/// With a real process that has another boot clock.
 #[test]
 fn a_process_with_another_clock_is_refused() {
     let other = [

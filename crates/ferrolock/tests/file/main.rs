@@ -1,8 +1,8 @@
-//! What happens to a `file:` store, and what it makes of it: processes that are killed or stopped, files that are removed,
-//! replaced, damaged or foreign, disks that are full. Never two holders, and nothing is destroyed.
+//! What can happen to a `file:` store: processes that are killed or stopped, files that are removed, replaced, damaged or
+//! foreign, disks that are full. There are never two holders, and nothing is destroyed.
 //!
-//! Other processes are this binary started again: [`Actor`](actor::Actor) does what its test tells it. What needs root or
-//! namespaces is tried, and named when it is not possible.
+//! Other processes are this binary started again: [`Actor`](actor::Actor) executes the commands of its test. Tests that need
+//! root or namespaces try to get them, and report if that is not possible.
 #![cfg(all(feature = "embedded", target_os = "linux"))]
 #![allow(
     missing_docs,

@@ -1,9 +1,9 @@
-//! Disks that are full or may not be written, and file systems that cannot be trusted.
+//! Disks that are full or read-only, and file systems that cannot be trusted.
 
 use crate::actor::Actor;
 use crate::stage::{Store, is_possible, url};
 
-/// An actor in a namespace of its own in which that was mounted, if the system lets us.
+/// An actor in a namespace of its own in which `mount` was run, if the system allows it.
 fn under(mount: &str) -> Option<Actor> {
     let script = format!("{mount} && exec \"$@\"");
     let inside = [
@@ -74,9 +74,10 @@ fn on_a_full_disk_a_store_is_not_begun() {
     actor.takes("x");
 }
 
-/// With room for a part of it only: whoever finds no room in a file that is mapped is ended by the system, once it was LMDB.
+/// There is room for a part of the store only. A process that writes to a mapped file and finds no room is killed by the
+/// system; LMDB once ran into this.
 #[test]
-fn on_a_disk_that_is_almost_full_nobody_dies() {
+fn on_a_disk_that_is_almost_full_no_process_dies() {
     const PAGES: usize = 24;
     let store = Store::new();
     let disk = store.beside("disk");
@@ -102,10 +103,10 @@ fn on_a_disk_that_is_almost_full_nobody_dies() {
             refused => refused,
         };
 
-        // EIO: what LMDB makes of a write that ends half-way.
+        // EIO: what LMDB returns for a write that ends half-way.
         let refused = ["Refused ENOSPC", "Refused EIO"];
-        let is_told = answer == "held" || refused.iter().any(|told| answer.starts_with(told));
-        assert!(is_told, "{free} pages are free: {answer}");
+        let is_expected = answer == "held" || refused.iter().any(|code| answer.starts_with(code));
+        assert!(is_expected, "{free} pages are free: {answer}");
         seen.push(answer.split(':').next().unwrap().to_owned());
         actor.does(&["shell", &format!("rm {place}/filler")]);
         assert_eq!(actor.does(&["connect", &url, "30000"]), "connected");
@@ -116,9 +117,9 @@ fn on_a_disk_that_is_almost_full_nobody_dies() {
     assert!(enough.is_some());
 }
 
-/// The disk fills up under a store that is used: what cannot be written is refused, and what is held stays held.
+/// The disk fills up while the store is in use: changes that cannot be written are refused, and locks that are held stay held.
 #[test]
-fn a_disk_that_fills_up_costs_no_lock() {
+fn no_lock_is_lost_when_the_disk_fills_up() {
     let store = Store::new();
     let disk = store.beside("disk");
     std::fs::create_dir(&disk).unwrap();

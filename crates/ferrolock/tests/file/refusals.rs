@@ -1,4 +1,5 @@
-//! Directories that are no store, or not one for us, and files that are damaged: refused, with what to do, and left alone.
+//! Directories that are no store, or a store of another user, and files that are damaged: they are refused, with a hint what to
+//! do, and left unchanged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -14,8 +15,8 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Refused as often as one tries, and nothing is changed by it.
-async fn is_left_alone(store: &Store, code: &str, says: &str) {
+/// Connecting is refused each time, and changes nothing.
+async fn assert_left_alone(store: &Store, code: &str, says: &str) {
     let before = contents(store.path());
     for _ in 0..2 {
         assert_refused(store.builder().connect().await, code, says);
@@ -29,14 +30,14 @@ async fn a_directory_that_others_may_enter_is_refused() {
     for open in [0o755, 0o750, 0o701, 0o777] {
         mode(store.path(), open);
 
-        is_left_alone(&store, "NOPERM", "chmod 700").await;
+        assert_left_alone(&store, "NOPERM", "chmod 700").await;
     }
     mode(store.path(), 0o700);
     let _client = store.client().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_directory_or_has_no_parent_is_refused() {
+async fn a_path_that_is_no_directory_or_has_no_parent_is_refused() {
     let store = Store::new();
     fs::write(store.path(), "a file of somebody").unwrap();
 
@@ -56,7 +57,7 @@ async fn what_is_no_directory_or_has_no_parent_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_of_something_else_is_left_alone() {
+async fn a_directory_with_other_files_is_left_alone() {
     for files in [
         &["photo"][..],
         &["turn"],
@@ -70,12 +71,12 @@ async fn a_directory_of_something_else_is_left_alone() {
             fs::write(store.file(file), "of somebody").unwrap();
         }
 
-        is_left_alone(&store, "FOREIGN", "another directory").await;
+        assert_left_alone(&store, "FOREIGN", "another directory").await;
     }
 }
 
-/// An empty file `store` is what a store begins with, and what anybody may have: once, all that was called as our own things
-/// are was removed from such a directory.
+/// An empty file `store` is what a store begins with, but other programs may have such a file too. An earlier version removed
+/// everything in such a directory that had a name as in a store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_with_an_empty_file_store_and_other_things_is_left_alone() {
     let store = Store::new();
@@ -91,14 +92,14 @@ async fn a_directory_with_an_empty_file_store_and_other_things_is_left_alone() {
     fs::write(store.file("turn"), "of somebody").unwrap();
     fs::write(store.file("map-of-treasure").join("x"), "of somebody").unwrap();
 
-    is_left_alone(&store, "FOREIGN", "another directory").await;
+    assert_left_alone(&store, "FOREIGN", "another directory").await;
 }
 
 const MAP: &str = "map-00112233445566aa";
 const DATA: &str = "map-00112233445566aa/data.mdb";
 const SESSION: &str = "sessions/00112233445566aa";
 
-/// Whoever was killed while it began a store left one of these.
+/// What a process leaves that is killed while it begins a store.
 #[test]
 fn a_store_that_was_not_finished_is_begun_anew() {
     for (header, files) in [
@@ -125,9 +126,9 @@ fn a_store_that_was_not_finished_is_begun_anew() {
     }
 }
 
-/// Once, everything went that was in the folders of a store, or in one that was called nearly as such.
+/// An earlier version removed everything that was in the folders of a store, or in a folder with a similar name.
 #[test]
-fn what_somebody_has_put_into_a_store_outlives_it() {
+fn files_that_are_not_ours_survive_when_a_store_is_begun_anew() {
     for header in ["ferrolock store\n", "of another boot"] {
         let store = Store::begun();
         let theirs = [
@@ -158,7 +159,7 @@ fn what_somebody_has_put_into_a_store_outlives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_header_that_is_garbage_or_elsewhere_is_refused() {
+async fn a_header_that_is_garbage_or_no_plain_file_is_refused() {
     for (text, code) in [
         ("garbage", "FOREIGN"),
         ("\0\0\0\0", "FOREIGN"),
@@ -168,27 +169,27 @@ async fn a_header_that_is_garbage_or_elsewhere_is_refused() {
     ] {
         let store = Store::begun();
         fs::write(store.file("store"), text).unwrap();
-        is_left_alone(&store, code, "").await;
+        assert_left_alone(&store, code, "").await;
     }
 
     let store = Store::begun();
     fs::write(store.file("store"), [0xff; 10_000]).unwrap();
-    is_left_alone(&store, "FOREIGN", "not ours").await;
+    assert_left_alone(&store, "FOREIGN", "not ours").await;
 
     let store = Store::begun();
     fs::rename(store.file("store"), store.beside("header")).unwrap();
     symlink(store.beside("header"), store.file("store")).unwrap();
-    is_left_alone(&store, "EIO", "store").await;
+    assert_left_alone(&store, "EIO", "store").await;
 
     let store = Store::begun();
     fs::remove_file(store.file("store")).unwrap();
     fs::create_dir(store.file("store")).unwrap();
-    is_left_alone(&store, "EIO", "store").await;
+    assert_left_alone(&store, "EIO", "store").await;
 }
 
 type Damage = fn(&Path);
 
-/// What is done to the files of the table while nobody uses it.
+/// What is done to the files of the table while no process uses it.
 const DAMAGES: [(&str, Damage); 8] = [
     ("the data is empty", |map| cut(map, 0)),
     ("the data is one page", |map| cut(map, 4096)),
@@ -222,7 +223,7 @@ fn copied(file: &Path) {
     fs::rename(copy, file).unwrap();
 }
 
-/// Never a crash, never a lock that somebody has.
+/// Connecting never crashes, and never gives out a lock that is taken.
 #[test]
 fn a_damaged_table_is_refused() {
     for (damage, inflict) in DAMAGES {
@@ -247,7 +248,7 @@ fn a_damaged_table_is_refused() {
     }
 }
 
-/// Every page in turn is overwritten: whatever comes of it, nobody gets what is taken, and no process dies of it.
+/// Overwrites each page in turn: no process gets the taken lock, and none crashes.
 #[test]
 fn a_table_with_a_bad_page_never_gives_a_taken_lock() {
     let length = {
@@ -315,7 +316,7 @@ fn a_directory_of_another_user_is_refused() {
     mode(store.path().parent().unwrap(), 0o755);
     let before = store.contents();
 
-    // The directory is named by a path that the stranger may look at; what is inside, it may not.
+    // The stranger may look at the directory itself, but not at what is in it.
     let answer = stranger.does(&["connect", &store.url(), "30000"]);
 
     assert!(answer.starts_with("Refused NOPERM"), "{answer}");

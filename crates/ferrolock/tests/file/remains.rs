@@ -1,5 +1,5 @@
-//! What `rm -rf` leaves of a store when it is ended half-way, or runs beside those who connect: never a directory that refuses
-//! everybody for good, and never a reason to touch somebody's own files.
+//! What `rm -rf` leaves of a store when it is interrupted, or runs while processes connect: the directory does not refuse
+//! clients for ever, and files that are not ours are never touched.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::actor::Actor;
 use crate::stage::{LONG, Store, assert_refused, contents};
 
-/// What a removal can take away alone. What lies in a folder goes before it.
+/// What `rm` can remove in one step. The contents of a folder go before the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Header,
@@ -34,7 +34,7 @@ impl Part {
         Self::Sessions,
     ];
 
-    /// What must be gone before.
+    /// What must be removed before.
     fn needs(self) -> &'static [Self] {
         match self {
             Self::Map => &[Self::Data, Self::Locks],
@@ -43,7 +43,7 @@ impl Part {
         }
     }
 
-    fn is_removed(self, store: &Store, map: &PathBuf) {
+    fn remove(self, store: &Store, map: &PathBuf) {
         match self {
             Self::Header => fs::remove_file(store.file("store")).unwrap(),
             Self::Turn => fs::remove_file(store.file("turn")).unwrap(),
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// All that can be gone when a removal is ended, in whatever order it goes.
+/// All combinations of parts that can be gone when `rm` is interrupted, whatever its order.
 fn losses() -> impl Iterator<Item = Vec<Part>> {
     (1_u32..1 << Part::ALL.len()).filter_map(|chosen| {
         let all = Part::ALL.into_iter().enumerate();
@@ -75,14 +75,14 @@ fn losses() -> impl Iterator<Item = Vec<Part>> {
     })
 }
 
-fn is_removed(store: &Store, lost: &[Part]) {
+fn remove_parts(store: &Store, lost: &[Part]) {
     let map = store.map();
-    lost.iter().for_each(|part| part.is_removed(store, &map));
+    lost.iter().for_each(|part| part.remove(store, &map));
 }
 
-/// The store is one that all newcomers share.
+/// All newcomers can connect, and share the same locks.
 #[track_caller]
-fn works(store: &Store, newcomers: &mut [Actor; 2], lost: &[Part]) {
+fn assert_usable(store: &Store, newcomers: &mut [Actor; 2], lost: &[Part]) {
     let [one, two] = newcomers;
     let lease = LONG.as_millis().to_string();
     for newcomer in [&mut *one, &mut *two] {
@@ -96,7 +96,7 @@ fn works(store: &Store, newcomers: &mut [Actor; 2], lost: &[Part]) {
     assert_eq!(two.does(&["close"]), "closed");
 }
 
-/// A store that somebody used who was killed.
+/// A store whose only user was killed.
 fn used() -> Store {
     let (store, mut actor) = (Store::new(), Actor::start());
     actor.connects(&store);
@@ -106,23 +106,22 @@ fn used() -> Store {
 }
 
 #[test]
-fn whatever_a_removal_leaves_is_begun_anew() {
+fn a_partly_removed_store_is_begun_anew() {
     let mut newcomers = [Actor::start(), Actor::start()];
     let mut states = 0;
     for lost in losses() {
         let store = used();
-        is_removed(&store, &lost);
+        remove_parts(&store, &lost);
 
-        works(&store, &mut newcomers, &lost);
+        assert_usable(&store, &mut newcomers, &lost);
         states += 1;
     }
     assert_eq!(states, 2 * 2 * 5 * 3 - 1);
 }
 
-/// With something of somebody's in it, what is left without a header may be anything: not even a file that is called as ours is
-/// touched.
+/// If there are other files in it, a directory without a header may be anything: not even files with names of ours are touched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_removal_leaves_beside_other_things_is_left_alone() {
+async fn a_partly_removed_store_with_other_files_in_it_is_left_alone() {
     type Change = fn(&Store);
     let changes: [(&str, Change); 8] = [
         ("a file", |store| {
@@ -180,8 +179,8 @@ fn mode(path: &std::path::Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What can be gone while somebody uses the store, and makes it less than one: each part with what goes before it, with the header
-/// and without, and all.
+/// What can be removed while the store is in use, and makes it unusable: each part with what must be removed before it, with
+/// and without the header, and all parts together.
 fn losses_in_use() -> Vec<Vec<Part>> {
     let with_needs = |part: &Part| [part.needs(), &[*part]].concat();
     let mut losses: Vec<_> = Part::ALL.iter().map(with_needs).collect();
@@ -196,7 +195,7 @@ fn losses_in_use() -> Vec<Vec<Part>> {
     losses
 }
 
-/// All at once: a newcomer is refused after a while only.
+/// All losses at once, in threads: it takes a while until a newcomer is refused.
 fn each_loss_at_once(story: impl Fn(&[Part]) + Sync) {
     std::thread::scope(|scope| {
         for lost in losses_in_use() {
@@ -207,7 +206,7 @@ fn each_loss_at_once(story: impl Fn(&[Part]) + Sync) {
 }
 
 #[track_caller]
-fn is_refused(newcomer: &mut Actor, store: &Store, lost: &[Part]) -> String {
+fn assert_in_use(newcomer: &mut Actor, store: &Store, lost: &[Part]) -> String {
     let before = contents(store.path());
     let refused = newcomer.does(&["connect", &store.url(), "30000"]);
     assert!(refused.starts_with("Refused INUSE"), "{lost:?}: {refused}");
@@ -215,18 +214,19 @@ fn is_refused(newcomer: &mut Actor, store: &Store, lost: &[Part]) -> String {
     refused
 }
 
-/// Those who still use the rest keep it until they notice, or end: nobody else may get what they hold. Once, a store without its
-/// header was begun anew under them; and one who noticed had still what it held, until its next renewal or the end of its lease.
+/// Processes that still use the remains keep what they hold until they notice the removal, or end: no other process may get
+/// these locks. In an earlier version, a store without its header was begun anew while processes used it; and a process that
+/// had noticed still held its locks, until its next renewal or the end of the lease.
 #[test]
-fn what_is_left_of_a_store_that_is_used_refuses_newcomers_until_its_users_notice() {
+fn a_partly_removed_store_refuses_newcomers_until_its_users_notice() {
     each_loss_at_once(|lost| {
         let (store, mut user, mut newcomer) = (Store::new(), Actor::start(), Actor::start());
         user.connects(&store);
         user.takes("renewed");
         assert_eq!(user.does(&["try leased", "fixed", "3600000"]), "held");
-        is_removed(&store, lost);
+        remove_parts(&store, lost);
 
-        let refused = is_refused(&mut newcomer, &store, lost);
+        let refused = assert_in_use(&mut newcomer, &store, lost);
         let named = format!("process {}", user.pid());
         assert!(refused.contains(&named), "{lost:?}: {refused}");
         for name in ["renewed", "fixed"] {
@@ -241,29 +241,29 @@ fn what_is_left_of_a_store_that_is_used_refuses_newcomers_until_its_users_notice
         }
         newcomer.connects(&store);
         newcomer.takes("fixed");
-        // Connected again, in the same process, it meets everybody else.
+        // After it has connected again, in the same process, it shares the locks of the others.
         user.connects(&store);
         assert_eq!(user.does(&["try", "fixed"]), "busy", "{lost:?}");
     });
 }
 
-/// A child that was given the lifeline works on under what its process held.
+/// A child that has the lifeline goes on with work that its process's lock protects.
 #[test]
-fn what_is_left_of_a_store_refuses_newcomers_until_the_children_of_its_users_end() {
+fn a_partly_removed_store_refuses_newcomers_until_its_users_children_end() {
     for lost in [Part::Header, Part::Turn] {
         let (store, mut user, mut newcomer) = (Store::new(), Actor::start(), Actor::start());
         user.connects(&store);
         user.takes("x");
         let child: i32 = user.does(&["lifeline"]).parse().unwrap();
-        is_removed(&store, &[lost]);
-        // It takes longer than its process goes without a look for all parts.
-        is_refused(&mut newcomer, &store, &[lost]);
+        remove_parts(&store, &[lost]);
+        // This takes longer than the interval at which the process checks all parts.
+        assert_in_use(&mut newcomer, &store, &[lost]);
         let told = user.does(&["try", "y"]);
         assert!(told.starts_with("Refused REMOVED"), "{lost:?}: {told}");
         let reason = user.does(&["lost", "x"]);
         assert!(reason.starts_with("Removed"), "{lost:?}: {reason}");
 
-        is_refused(&mut newcomer, &store, &[lost]);
+        assert_in_use(&mut newcomer, &store, &[lost]);
         kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
 
         newcomer.connects(&store);
@@ -272,10 +272,10 @@ fn what_is_left_of_a_store_refuses_newcomers_until_the_children_of_its_users_end
 }
 
 #[test]
-fn half_a_store_is_begun_anew_when_its_user_has_ended() {
+fn a_partly_removed_store_is_begun_anew_when_its_user_has_ended() {
     let (store, mut user, mut newcomer) = (Store::new(), Actor::start(), Actor::start());
     user.connects(&store);
-    is_removed(&store, &[Part::Turn]);
+    remove_parts(&store, &[Part::Turn]);
     let refused = newcomer.does(&["connect", &store.url(), "30000"]);
     assert!(refused.starts_with("Refused INUSE"), "{refused}");
 
@@ -285,9 +285,9 @@ fn half_a_store_is_begun_anew_when_its_user_has_ended() {
     newcomer.takes("x");
 }
 
-/// The program itself, once, beside those who connect: it may end with half of it, or with what they made meanwhile.
+/// `rm` itself, run once while processes connect: it may remove a part only, or leave what they created meanwhile.
 #[test]
-fn after_a_removal_beside_those_who_connect_newcomers_are_let_in() {
+fn newcomers_can_connect_after_a_removal_during_which_others_connected() {
     let store = Store::new();
     for round in 0..40 {
         let mut actors: Vec<_> = (0..4).map(|_| Actor::start()).collect();
@@ -302,24 +302,24 @@ fn after_a_removal_beside_those_who_connect_newcomers_are_let_in() {
             answers.push(actor.answers());
         }
         for answer in &answers {
-            let is_told = answer == "connected" || answer.starts_with("Refused INUSE");
-            assert!(is_told, "round {round}: {answer}");
+            let is_expected = answer == "connected" || answer.starts_with("Refused INUSE");
+            assert!(is_expected, "round {round}: {answer}");
         }
 
-        // Those who use half a store are in the way until they notice.
+        // Users of a partly removed store block newcomers until they notice.
         for actor in &mut actors {
             actor.does(&["close"]);
         }
         drop(actors);
 
         let mut newcomers = [Actor::start(), Actor::start()];
-        works(&store, &mut newcomers, &[]);
+        assert_usable(&store, &mut newcomers, &[]);
     }
 }
 
-/// Killed, it leaves what it has not come to.
+/// When `rm` is killed, it leaves what it has not removed yet.
 #[test]
-fn after_a_removal_that_is_killed_newcomers_are_let_in() {
+fn newcomers_can_connect_after_a_removal_that_was_killed() {
     let mut newcomers = [Actor::start(), Actor::start()];
     let mut left = std::collections::BTreeMap::new();
     for round in 0..60 {
@@ -337,7 +337,7 @@ fn after_a_removal_that_is_killed_newcomers_are_let_in() {
         let parts = fs::read_dir(store.path()).map_or(0, Iterator::count);
         *left.entry(parts).or_insert(0) += 1;
 
-        works(&store, &mut newcomers, &[]);
+        assert_usable(&store, &mut newcomers, &[]);
     }
     eprintln!("how many parts were left how often: {left:?}");
 }

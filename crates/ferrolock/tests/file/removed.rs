@@ -1,4 +1,4 @@
-//! The store is removed, renamed or replaced under those who use it.
+//! The store is removed, renamed or replaced while processes use it.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Fate {
     }
 }
 
-async fn is_lost(guard: &Guard, since: Instant, fate: Fate) {
+async fn assert_lost(guard: &Guard, since: Instant, fate: Fate) {
     let reason = limited(guard.lost()).await;
     let took = since.elapsed();
     eprintln!(
@@ -56,7 +56,7 @@ async fn is_lost(guard: &Guard, since: Instant, fate: Fate) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_is_told_and_the_old_store_takes_nothing_more() {
+async fn a_holder_loses_its_lock_and_the_old_store_refuses_all_calls() {
     for fate in Fate::ALL {
         let store = Store::new();
         let builder = store.builder().watchdog_lease(LEASE);
@@ -77,7 +77,7 @@ async fn a_holder_is_told_and_the_old_store_takes_nothing_more() {
             "REMOVED",
             "connect again",
         );
-        is_lost(&guard, since, fate).await;
+        assert_lost(&guard, since, fate).await;
         assert_eq!(
             guard.unlock().await.unwrap_err().lost_reason(),
             Some(LostReason::Removed)
@@ -85,10 +85,10 @@ async fn a_holder_is_told_and_the_old_store_takes_nothing_more() {
     }
 }
 
-/// A new release of a program is put in place by turning a link. The old processes went on in the old store, and the new ones had
-/// the same locks in another.
+/// A new release of a program is put in place by changing a link. In an earlier version the old processes went on in the old
+/// store, and the new processes had the same locks in another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_that_is_turned_elsewhere_leads_nobody_astray() {
+async fn a_link_that_is_changed_ends_the_holds_of_clients_that_used_it() {
     let (old, new) = (Store::begun(), Store::begun());
     let link = old.beside("current");
     std::os::unix::fs::symlink(old.path(), &link).unwrap();
@@ -106,17 +106,17 @@ async fn a_link_that_is_turned_elsewhere_leads_nobody_astray() {
         "REMOVED",
         "connect again",
     );
-    is_lost(&guard, since, Fate::Replaced).await;
+    assert_lost(&guard, since, Fate::Replaced).await;
     let again = by_link().connect().await.unwrap();
     assert!(again.lock("x").try_lock().await.unwrap().is_some());
-    // Whoever asked for the old directory itself still has it.
+    // A client that connected to the old directory by its own path still uses it.
     assert!(straight.lock("y").try_lock().await.unwrap().is_some());
 }
 
-/// Connected again, one is in the new store, with everybody else who is; and in the same directory never beside what it held in
-/// the old one.
+/// A client that connects again uses the new store, as all others do. If the directory is the same, the old hold is lost by
+/// then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_connects_again_uses_what_is_there_now() {
+async fn a_client_that_connects_again_uses_the_new_store() {
     for fate in Fate::ALL {
         let store = Store::new();
         let old = store.client().await;
@@ -137,9 +137,9 @@ async fn who_connects_again_uses_what_is_there_now() {
     }
 }
 
-/// Who was waiting is told too, and does not wait for a lease of a store that is no more.
+/// A waiter's call fails too: it does not wait for a lease in a store that is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_is_told() {
+async fn a_waiting_call_fails_when_the_store_is_removed() {
     let store = Store::new();
     let (holder, waiter) = (store.client().await, store.client().await);
     let _guard = holder.lock("x").lease(LEASE).lock().await.unwrap();
@@ -155,7 +155,7 @@ async fn who_waits_is_told() {
     assert_refused(limited(waits).await.unwrap(), "REMOVED", "connect again");
 }
 
-/// Put back where it was, the store is the same as before; what was lost stays lost.
+/// When the directory is moved back, the store works as before; holds that were lost stay lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_comes_back_is_the_same() {
     let store = Store::new();
@@ -170,7 +170,7 @@ async fn a_store_that_comes_back_is_the_same() {
     other.connects(&store);
     other.takes("y");
     Fate::RenamedAway.befalls(&store);
-    is_lost(&guard, Instant::now(), Fate::RenamedAway).await;
+    assert_lost(&guard, Instant::now(), Fate::RenamedAway).await;
 
     fs::rename(store.beside("away"), store.path()).unwrap();
 
@@ -180,9 +180,10 @@ async fn a_store_that_comes_back_is_the_same() {
     other.releases("y");
 }
 
-/// Whoever had the old file open while the directory was removed and begun by another must not clear that one away.
+/// A process that had the old file open while the directory was removed and begun anew by another process must not remove the
+/// new store.
 #[test]
-fn stores_that_are_removed_and_begun_again_and_again_are_whole() {
+fn stores_that_are_removed_and_begun_anew_repeatedly_are_usable() {
     let store = Store::new();
     let rounds = 40;
     let mut actors: Vec<_> = (0..4).map(|_| Actor::start()).collect();
@@ -194,8 +195,8 @@ fn stores_that_are_removed_and_begun_again_and_again_are_whole() {
         remove(store.path());
         for actor in &mut actors {
             let answer = actor.answers();
-            let is_told = answer == "connected" || answer.starts_with("Refused INUSE");
-            assert!(is_told, "{answer}");
+            let is_expected = answer == "connected" || answer.starts_with("Refused INUSE");
+            assert!(is_expected, "{answer}");
         }
 
         let mut newcomer = Actor::start();
@@ -207,7 +208,7 @@ fn stores_that_are_removed_and_begun_again_and_again_are_whole() {
     }
 }
 
-/// As `rm -rf` does it, also when somebody puts things in meanwhile.
+/// As `rm -rf` does it, also when other processes create files meanwhile.
 fn remove(path: &Path) {
     while path.exists() {
         let _ = fs::remove_dir_all(path);

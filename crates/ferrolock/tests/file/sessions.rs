@@ -1,4 +1,5 @@
-//! The files that tell which processes live: tampered with, they tell nothing, and leases decide; otherwise they are tidy.
+//! The session files, which show which processes live. When they are tampered with, leases decide; otherwise no such file is
+//! left over.
 
 use std::fs;
 use std::path::Path;
@@ -9,18 +10,18 @@ use testkit::{LIMIT, eventually, eventually_async};
 use crate::actor::Actor;
 use crate::stage::{Store, boot_nanos, limited};
 
-/// Long enough that a machine under load renews it, short enough to be waited for.
+/// Long enough to be renewed on a machine under load, short enough to wait for.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// What is done to the session's file of a holder.
+/// What is done to the session file of a holder.
 #[derive(Clone, Copy, Debug)]
 enum Tampering {
     Removed,
     Replaced,
     RenamedAway,
-    /// By a link to a file that nobody has locked.
+    /// Replaced by a link to a file that no process has locked.
     Link,
-    /// By a directory.
+    /// Replaced by a directory.
     Directory,
 }
 
@@ -51,7 +52,7 @@ impl Tampering {
     }
 }
 
-/// A holder, and a process that comes later. The other processes know nothing of the file yet.
+/// A holder, and a second process that has not connected yet and does not know the session file.
 fn held() -> (Store, Actor, Actor) {
     let (store, mut holder) = (Store::new(), Actor::start());
     holder.connects_with_lease(&store, LEASE);
@@ -59,7 +60,7 @@ fn held() -> (Store, Actor, Actor) {
     (store, holder, Actor::start())
 }
 
-/// All kinds at once: each needs a lease's time.
+/// All kinds at once, in threads: each takes as long as a lease.
 fn each_at_once(story: impl Fn(Tampering) + Sync) {
     std::thread::scope(|scope| {
         for tampering in Tampering::ALL {
@@ -88,7 +89,7 @@ fn a_living_holder_whose_file_is_gone_keeps_what_it_holds() {
 }
 
 #[test]
-fn a_killed_holder_whose_file_is_gone_is_outlived_by_its_lease() {
+fn the_lock_of_a_killed_holder_without_a_file_is_free_when_its_lease_ends() {
     each_at_once(|tampering| {
         let before = boot_nanos();
         let (store, mut holder, mut other) = held();
@@ -106,14 +107,14 @@ fn a_killed_holder_whose_file_is_gone_is_outlived_by_its_lease() {
     });
 }
 
-/// After the kill a file may come to lie there, with any inode: it says nothing wrong.
+/// After the kill another file may appear at that path, with any inode: no process draws a wrong conclusion from it.
 #[test]
-fn a_file_that_takes_the_place_of_a_dead_session_harms_nobody() {
+fn a_file_in_the_place_of_a_dead_session_does_no_harm() {
     let (store, mut holder, mut other) = held();
     let session = store.only_session();
     fs::remove_file(&session).unwrap();
     holder.is_killed();
-    // The file system may give it the inode that was freed just now.
+    // The file system may give it the inode that was just freed.
     fs::write(&session, "").unwrap();
 
     other.connects(&store);
@@ -175,26 +176,26 @@ fn a_process_that_ends_well_leaves_nothing() {
     eventually(LIMIT, "nothing is left", || store.sessions().is_empty());
 }
 
-/// The thread that heard what other processes said ends with the session.
+/// The thread that receives messages of other processes ends with the session.
 #[test]
-fn after_a_clean_end_no_thread_hears_any_more() {
+fn the_listening_thread_ends_with_the_session() {
     let (store, mut holder, mut actor) = (Store::new(), Actor::start(), Actor::start());
     holder.connects(&store);
     holder.takes("x");
     actor.connects(&store);
     actor.begins(&["lock", "x"]);
-    let hears = |actor: &Actor| actor.threads().contains(&"ferrolock-wakes".to_owned());
-    eventually(LIMIT, "it listens", || hears(&actor));
+    let has_listener = |actor: &Actor| actor.threads().contains(&"ferrolock-wakes".to_owned());
+    eventually(LIMIT, "it listens", || has_listener(&actor));
     holder.releases("x");
     assert_eq!(actor.answers(), "held");
 
     assert_eq!(actor.does(&["close"]), "closed");
 
-    eventually(LIMIT, "nobody hears", || !hears(&actor));
+    eventually(LIMIT, "it listens no longer", || !has_listener(&actor));
 }
 
 #[test]
-fn what_killed_processes_leave_is_swept_by_the_next_that_comes() {
+fn the_next_process_that_connects_sweeps_files_of_killed_processes() {
     let store = Store::begun();
     let mut holder = Actor::start();
     holder.connects(&store);
@@ -214,10 +215,10 @@ fn what_killed_processes_leave_is_swept_by_the_next_that_comes() {
     assert_eq!(store.sessions().len(), 2);
 }
 
-/// A process may be killed after it made its file and before it is known, or when it is not known any more: a storm of kills
-/// left such files for ever.
+/// A process may be killed after it made its file and before the table lists it, or when the table lists it no longer. In an
+/// earlier version, such files stayed for ever when many processes were killed.
 #[test]
-fn files_that_belong_to_nobody_are_swept_too() {
+fn session_files_that_the_table_does_not_list_are_swept_too() {
     let store = Store::begun();
     let sessions = store.file("sessions");
     for name in [
@@ -237,9 +238,9 @@ fn files_that_belong_to_nobody_are_swept_too() {
     assert!(left.contains(&"not ours".to_owned()), "{left:?}");
 }
 
-/// Futures that were dropped while they opened the store left it entered for ever.
+/// In an earlier version, futures that were dropped while they opened the store left a session open for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connecting_that_was_given_up_leaves_nothing() {
+async fn connecting_that_was_given_up_leaves_no_session_file() {
     let store = Store::begun();
     for micros in 0..300 {
         let limit = Duration::from_micros(micros * 10);

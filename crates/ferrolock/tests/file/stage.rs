@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ferrolock::{Client, ClientBuilder, Error, ErrorKind};
 
-/// So long that no test waits for its end.
+/// Longer than any test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// A store of the test's own.
@@ -36,7 +36,7 @@ impl Store {
         store
     }
 
-    /// One that was begun, and that nobody uses any more.
+    /// A store that was begun, and that no process uses now.
     pub(crate) fn begun() -> Self {
         let store = Self::new();
         let mut actor = super::actor::Actor::start();
@@ -62,7 +62,7 @@ impl Store {
         url(&self.path)
     }
 
-    /// A client whose leases nobody waits out.
+    /// For a client whose leases do not end during a test.
     pub(crate) fn builder(&self) -> ClientBuilder {
         Client::builder().url(self.url()).watchdog_lease(LONG)
     }
@@ -76,7 +76,7 @@ impl Store {
         fs::read_to_string(self.file("store")).unwrap()
     }
 
-    /// Changes the line of the header that begins so.
+    /// Changes the line of the header that begins with `word`.
     pub(crate) fn edit_header(&self, word: &str, value: &str) {
         let mut edited = String::new();
         let mut found = false;
@@ -124,7 +124,7 @@ impl Store {
         names
     }
 
-    /// The one file of a session that is there.
+    /// The only session file.
     pub(crate) fn only_session(&self) -> PathBuf {
         let mut names = self.sessions();
         names.retain(|name| !name.contains('.'));
@@ -132,8 +132,8 @@ impl Store {
         self.file("sessions").join(&names[0])
     }
 
-    /// Everything in it: what it is, and what it contains. Only for a store that this process has not open: LMDB's locks
-    /// of a file end when a process closes any handle of it.
+    /// Everything in it: inode, mode and contents. Not for a store that this process has open: LMDB's locks of a file end
+    /// when a process closes any handle of the file.
     pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Entry> {
         contents(&self.path)
     }
@@ -188,7 +188,7 @@ pub(crate) fn url(path: &Path) -> String {
     format!("file:{}", path.to_str().unwrap())
 }
 
-/// Refused, with that code, and with a text that says so much.
+/// Asserts that it was refused with that code and that text.
 #[track_caller]
 pub(crate) fn assert_refused<T>(result: Result<T, Error>, code: &str, says: &str) {
     let Err(error) = result else {
@@ -201,7 +201,7 @@ pub(crate) fn assert_refused<T>(result: Result<T, Error>, code: &str, says: &str
     assert!(!text.contains('\n'), "{text}");
 }
 
-/// What must come, within a time that only ends a test that would hang.
+/// Waits for `future`; the limit only ends a test that would hang.
 #[track_caller]
 pub(crate) fn limited<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = std::panic::Location::caller();
@@ -213,7 +213,7 @@ pub(crate) fn limited<T>(future: impl Future<Output = T>) -> impl Future<Output 
     }
 }
 
-/// Whether that command does well: whether this machine lets us do what a test needs.
+/// Whether that command succeeds: whether this machine allows what a test needs.
 pub(crate) fn is_possible(command: &[&str]) -> bool {
     let mut started = Command::new(command[0]);
     started.args(&command[1..]).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! A process that stands still inside a change keeps others from changing anything: they return in time, and name it.
+//! A process that is stopped inside a change blocks all other changes: calls of other processes return in time, and name it.
 
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,10 +13,10 @@ use crate::stage::{LONG, Store, limited};
 
 /// How long a call may take here.
 const COMMAND: Duration = Duration::from_millis(400);
-/// More than ten times that, for a machine under load.
+/// More than ten times as long, for a machine under load.
 const IN_TIME: Duration = Duration::from_secs(8);
 
-/// A process that has the turn, and stands still.
+/// A process that has the turn, and is stopped.
 fn standing(store: &Store) -> Actor {
     let mut actor = Actor::start();
     let turn = store.file("turn");
@@ -26,7 +26,7 @@ fn standing(store: &Store) -> Actor {
     actor
 }
 
-/// A client whose calls are short. To begin a store takes as long as the disk needs.
+/// A client whose calls have a short limit. Connecting has a long one: to begin a store takes as long as the disk needs.
 async fn hasty(store: &Store) -> Client {
     let builder = store.builder().command_limit(COMMAND);
     builder.connect_limit(LIMIT).connect().await.unwrap()
@@ -50,7 +50,7 @@ fn assert_named<T>(result: ferrolock::Result<T>, process: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_return_in_time_and_name_who_stands_still() {
+async fn calls_return_in_time_and_name_the_stopped_process() {
     let store = Store::new();
     let client = hasty(&store).await;
     let held = client.lock("held").lock().await.unwrap();
@@ -68,16 +68,16 @@ async fn calls_return_in_time_and_name_who_stands_still() {
     assert_names(held.unlock().await, inside.pid(), begun);
     drop(inside);
 
-    // A release is made also when nobody waits for it any more.
+    // The release is made although its caller waits for it no longer.
     eventually_async(LIMIT, "it is released", async || {
         client.lock("held").is_locked().await.is_ok_and(|is| !is)
     })
     .await;
 }
 
-/// A client that connects at its first call, which is given up before it comes to that.
+/// A client connects at its first call, and that call is given up before the client is connected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_call_of_a_lazy_client_does_not_happen_later_either() {
+async fn the_first_call_of_a_lazy_client_is_not_made_later_either() {
     let store = Store::begun();
     let inside = standing(&store);
     let client = store
@@ -99,7 +99,7 @@ async fn the_first_call_of_a_lazy_client_does_not_happen_later_either() {
     other.takes("x");
 }
 
-/// Connecting takes as long as it may, and not much longer.
+/// Connecting fails at its limit, and not much later.
 async fn assert_connects_in_vain(builder: ClientBuilder, limit: Duration, inside: &Actor) {
     let begun = Instant::now();
     let connected = builder.connect().await;
@@ -111,7 +111,7 @@ async fn assert_connects_in_vain(builder: ClientBuilder, limit: Duration, inside
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connecting_returns_in_time_and_names_who_stands_still() {
+async fn connecting_returns_in_time_and_names_the_stopped_process() {
     let store = Store::begun();
     let inside = standing(&store);
     let builder = store.builder();
@@ -125,9 +125,9 @@ async fn connecting_returns_in_time_and_names_who_stands_still() {
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
-/// A second client of a process that has the store open was told of "another process", and not of which.
+/// An earlier version reported "another process" to a second client of a process that has the store open, and not which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_client_of_a_process_returns_in_time_and_names_who_stands_still() {
+async fn a_second_client_returns_in_time_and_names_the_stopped_process() {
     let store = Store::new();
     let _first = store.client().await;
     let inside = standing(&store);
@@ -136,7 +136,7 @@ async fn a_second_client_of_a_process_returns_in_time_and_names_who_stands_still
     assert_connects_in_vain(hasty, COMMAND, &inside).await;
 }
 
-/// A process that does nothing but change the store is stopped until it is caught inside a change.
+/// A process that changes the store all the time is stopped, again and again, until it is caught inside a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connecting_keeps_to_the_default_limit_beside_a_process_stopped_inside_a_change() {
     const DEFAULT: Duration = Duration::from_secs(5);
@@ -161,9 +161,9 @@ async fn connecting_keeps_to_the_default_limit_beside_a_process_stopped_inside_a
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
-/// The same in a process that has never seen the store.
+/// The same in a process that has not opened the store before.
 #[test]
-fn a_fresh_process_returns_in_time_and_names_who_stands_still() {
+fn a_fresh_process_returns_in_time_and_names_the_stopped_process() {
     let store = Store::begun();
     let inside = standing(&store);
     let mut fresh = Actor::start();
@@ -176,7 +176,7 @@ fn a_fresh_process_returns_in_time_and_names_who_stands_still() {
     assert!(answer.contains(&named), "{answer}");
 }
 
-/// A process that stands still inside a transaction of LMDB has LMDB's own lock too.
+/// A process that is stopped inside an LMDB transaction has LMDB's own lock too.
 #[test]
 fn a_fresh_process_does_not_hang_in_a_transaction_of_another() {
     let store = Store::begun();
@@ -198,9 +198,10 @@ fn a_fresh_process_does_not_hang_in_a_transaction_of_another() {
     fresh.takes("x");
 }
 
-/// Somebody stands still while it begins the store: others return in time and name it, and other stores are not held up.
+/// A process is stopped while it begins the store: calls of other processes return in time and name it, and other stores are
+/// not blocked.
 #[test]
-fn a_process_that_begins_a_store_and_stands_still_is_named() {
+fn a_process_that_is_stopped_while_it_begins_a_store_is_named() {
     let (store, other) = (Store::new(), Store::new());
     std::fs::DirBuilder::new()
         .mode(0o700)
@@ -228,9 +229,10 @@ fn a_process_that_begins_a_store_and_stands_still_is_named() {
     fresh.takes("x");
 }
 
-/// Each call of a client that was not connected yet had a thread of its own, for as long as the other process stood still.
+/// In an earlier version, each call of a client that was not connected yet had a thread of its own, for as long as the other
+/// process was stopped.
 #[test]
-fn many_who_wait_to_enter_a_store_wait_for_one_thread() {
+fn many_clients_that_wait_to_open_a_store_share_one_thread() {
     const CLIENTS: usize = 40;
     let store = Store::begun();
     let (inside, mut fresh) = (standing(&store), Actor::start());
@@ -244,7 +246,7 @@ fn many_who_wait_to_enter_a_store_wait_for_one_thread() {
             .filter(|thread| !thread.starts_with("ferrolock-"))
             .count()
     };
-    // When it has answered once, it has all threads of its own.
+    // After its first answer, it has started all of its own threads.
     assert_eq!(fresh.does(&["close"]), "closed");
     let before = not_ours(&fresh);
 
@@ -263,9 +265,9 @@ fn many_who_wait_to_enter_a_store_wait_for_one_thread() {
     });
 }
 
-/// A call that was given up is not made later, not even to be undone at once: nobody may find the lock taken by it.
+/// A call that was given up is not made later, not even to be undone at once: no other client may find the lock taken by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_given_up_does_not_happen_later() {
+async fn a_call_that_was_given_up_is_not_made_later() {
     let store = Store::new();
     let client = hasty(&store).await;
     drop(client.lock("first").lock().await.unwrap());
@@ -293,9 +295,9 @@ async fn what_was_given_up_does_not_happen_later() {
     assert_eq!(store.changes(), before, "something was changed meanwhile");
 }
 
-/// The same for those who would have waited.
+/// The same for calls that would have waited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_up_waiting_is_not_served_later() {
+async fn a_wait_that_was_given_up_is_not_granted_later() {
     let store = Store::new();
     let client = hasty(&store).await;
     let inside = standing(&store);
@@ -316,7 +318,7 @@ async fn who_gives_up_waiting_is_not_served_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_wait_are_served_when_it_goes_on() {
+async fn waiting_calls_are_granted_when_the_stopped_process_continues() {
     let store = Store::new();
     let client = store.client().await;
     let inside = standing(&store);
@@ -330,7 +332,7 @@ async fn calls_that_wait_are_served_when_it_goes_on() {
     assert!(guard.is_held());
 }
 
-/// A holder whose renewals are not let through says so before its lease ends, and nobody takes the lock before.
+/// A holder whose renewals cannot be made reports the loss before its lease ends, and no other client takes the lock before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_cannot_be_renewed_is_lost_in_time() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! Eight processes on one lock, and somebody kills them.
+//! Eight processes use one lock, and the test kills them at random.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -17,7 +17,7 @@ use crate::stage::{Store, boot_nanos};
 
 const PROCESSES: usize = 8;
 const LEASE: Duration = Duration::from_secs(10);
-/// How often a lock of its own is taken by a process before it takes the one that all want.
+/// How often a process takes a lock of its own before it takes the one that all want.
 const OWN: usize = 20;
 /// Between two kills, at most.
 const PAUSE_MICROS_MAX: u64 = 12_000;
@@ -44,7 +44,7 @@ pub(crate) fn swimmer(role: &Role) {
         let client = builder.connect().await.unwrap();
         let own = client.lock(format!("of {}", std::process::id()));
         loop {
-            // Nobody else wants this one: a process spends its time in commits, and is killed there.
+            // No other process wants this lock: the process spends its time in commits, and is often killed there.
             for _ in 0..OWN {
                 own.lock().await.unwrap().unlock().await.unwrap();
             }
@@ -90,7 +90,7 @@ impl Log {
         }
     }
 
-    /// Called by whoever holds the lock: alone, if the lock is one.
+    /// Called by the holder of the lock: no other process may be inside.
     fn inside(&self) {
         self.enter();
         let before = self.read();
@@ -114,8 +114,8 @@ impl Log {
         flock(&self.probe, FlockOperation::Unlock).unwrap();
     }
 
-    /// Takes the lock of a file, which the system ends with its process. Somebody who is just being killed may have it
-    /// still; somebody who lives must not.
+    /// Takes a file lock, which the system releases when the process ends. A process that is just being killed may still
+    /// have it; a process that lives must not.
     fn enter(&self) {
         while flock(&self.probe, FlockOperation::NonBlockingLockExclusive).is_err() {
             if let Some(process) = self
@@ -178,7 +178,7 @@ impl Log {
     }
 }
 
-/// Whether every thread of a process is on its way out, as the system sees it.
+/// Whether every thread of a process is exiting, as the system sees it.
 fn is_ending(process: u32) -> bool {
     const EXITING: u64 = 4;
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
@@ -186,7 +186,7 @@ fn is_ending(process: u32) -> bool {
     };
     threads.flatten().all(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name stands in brackets and may have any character.
+        // The name is in brackets and may contain any character.
         let Some((_, behind)) = stat.rsplit_once(')') else {
             return true;
         };
@@ -196,7 +196,7 @@ fn is_ending(process: u32) -> bool {
 }
 
 #[test]
-fn in_a_storm_of_kills_nobody_holds_twice_and_nobody_waits_for_a_lease() {
+fn when_processes_are_killed_there_is_one_holder_and_no_wait_for_a_lease() {
     let (store, place) = (Store::new(), tempfile::tempdir().unwrap());
     let log = Log::open(place.path());
     let start = || {
@@ -244,9 +244,9 @@ fn in_a_storm_of_kills_nobody_holds_twice_and_nobody_waits_for_a_lease() {
     );
 }
 
-/// Whoever is killed while it begins a store leaves one that the next can begin, or one that is whole.
+/// A process that is killed while it begins a store leaves one that the next process can begin, or one that is complete.
 #[test]
-fn processes_killed_while_they_begin_a_store_leave_nothing_that_is_in_the_way() {
+fn processes_killed_while_they_begin_a_store_do_not_block_the_next() {
     let seed = fastrand::u64(..);
     eprintln!("the seed is {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -280,9 +280,9 @@ fn processes_killed_while_they_begin_a_store_leave_nothing_that_is_in_the_way() 
     eprintln!("40 stores; {begun} of them had been begun, or had been about to be");
 }
 
-/// The detector itself, without a lock in between.
+/// Tests the detector itself, without a lock.
 #[test]
-fn without_a_lock_the_detector_bites() {
+fn the_detector_reports_two_processes_inside_without_a_lock() {
     let place = tempfile::tempdir().unwrap();
     let (one, two) = (Log::open(place.path()), Log::open(place.path()));
 

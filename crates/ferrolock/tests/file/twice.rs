@@ -1,4 +1,4 @@
-//! One store, opened by many names: whoever opens it meets everybody else.
+//! One store, opened by many paths: all clients share its locks.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ async fn client(url: &str) -> Client {
     builder.connect().await.unwrap()
 }
 
-/// The same directory from here, without its root.
+/// The path of the same directory relative to the current one.
 fn relative(store: &Store) -> String {
     let here = std::env::current_dir().unwrap();
     let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
@@ -75,7 +75,7 @@ async fn every_way_to_a_store_leads_to_the_same_locks() {
     );
 }
 
-/// A second way to the same files that no path tells.
+/// A second way to the same files that cannot be seen from the path.
 #[test]
 fn a_bind_mount_leads_to_the_same_locks() {
     let mounts = ["unshare", "--user", "--map-root-user", "--mount"];

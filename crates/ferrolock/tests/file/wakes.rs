@@ -1,4 +1,4 @@
-//! Messages between processes: whoever waits is woken, and nobody is counted who does not listen.
+//! Messages between processes: waiters are woken, and processes that do not listen are not counted.
 
 use std::fs::File;
 
@@ -10,10 +10,10 @@ use crate::causes;
 use crate::stage::{Store, boot_nanos, limited};
 
 const ROUNDS: usize = 20;
-/// A look that falls due just then may be sooner, on a machine that is busy elsewhere.
+/// A poll that is due at that moment may come first, on a machine that is busy otherwise.
 const LOOKS_MAX: usize = 2;
 
-/// A waiter in another process gets the lock by a message, each time that `free` frees it.
+/// A waiter in another process gets the lock by a message each time that `free` frees it.
 fn assert_wakes(store: &Store, mut free: impl FnMut(&mut Actor)) {
     let mut holder = Actor::start();
     holder.connects(store);
@@ -49,9 +49,9 @@ fn a_forced_release_wakes_a_waiter_in_another_process() {
     });
 }
 
-/// The address of a socket holds some hundred bytes.
+/// The address of a socket has room for about a hundred bytes.
 #[test]
-fn a_long_path_is_no_hindrance() {
+fn a_store_with_a_long_path_wakes_waiters_too() {
     let store = Store::deep();
     assert!(store.path().as_os_str().len() > 300);
 
@@ -86,20 +86,21 @@ async fn two_clients_of_a_process_wake_each_other() {
         guard.unlock().await.unwrap();
 
         limited(waits).await.unwrap().unwrap();
-        // The first grant was the holder's.
+        // The first grant was to the holder.
         let causes = causes::of(&name);
         by_message += usize::from(causes[1..] == ["message"]);
-        // Its last look before it sleeps may come after the release.
-        let is_told = ["message", "confirmed"].contains(&&*causes[1]);
-        looks += usize::from(!is_told);
+        // The waiter's last attempt before it sleeps may come after the release.
+        let is_expected = ["message", "confirmed"].contains(&&*causes[1]);
+        looks += usize::from(!is_expected);
     }
     eprintln!("{by_message} of {ROUNDS} by a message, {looks} by a look");
     assert!(by_message > 0 && looks <= LOOKS_MAX);
 }
 
-/// A holder that frees a name is told how many heard of it. Those who stopped listening, or were killed, did not.
+/// The release of a name returns how many listeners got the message. Processes that stopped listening, or were killed, are not
+/// among them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stopped_listening_is_not_written_down_any_more() {
+async fn processes_that_stopped_listening_are_removed_from_the_list() {
     let store = Store::new();
     let holder = store.client().await;
     let guard = holder.lock("x").lock().await.unwrap();
@@ -124,23 +125,23 @@ async fn who_stopped_listening_is_not_written_down_any_more() {
             .unlock()
             .await
             .unwrap();
-        // One change to take it and one to give it back: nobody is crossed off the list any more.
+        // One change to take the lock and one to release it: no listener is removed from the list now.
         store.changes() == changes + 2
     };
     testkit::eventually_async(LIMIT, "nobody is crossed off any more", quiet).await;
     assert!(store.changes() > before);
 }
 
-/// A process that stands still hears nothing, and nobody waits for it.
+/// A process that is stopped receives nothing, and others do not wait for it.
 #[test]
-fn a_listener_that_stands_still_holds_nobody_up() {
+fn a_stopped_listener_does_not_delay_other_processes() {
     let store = Store::new();
     let (mut holder, mut listener) = (Actor::start(), Actor::start());
     holder.connects(&store);
     listener.connects(&store);
     holder.takes("x");
     listener.waits("x");
-    // Inside a change it would hold everybody up.
+    // Stopped inside a change, it would block all others.
     let turn = File::open(store.file("turn")).unwrap();
     eventually(LIMIT, "it stands still outside", || {
         listener.stops();

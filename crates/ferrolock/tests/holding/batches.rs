@@ -1,5 +1,5 @@
-//! A hundred holds that are renewed with one call: each hears its own. On servers only: an embedded engine has no
-//! access lists, and only a server tells what it was asked.
+//! A hundred holds that are renewed with one call: each gets its own result. On servers only: an embedded engine has no
+//! access lists, and only a server shows which commands it received.
 
 use ferrolock::LostReason;
 use testkit::{Kind, LIMIT, Server, eventually_async};
@@ -7,9 +7,9 @@ use testkit::{Kind, LIMIT, Server, eventually_async};
 use crate::stage::ms;
 use crate::support::{Renewals, client, is_release};
 
-on_each_server!(of_a_hundred_holds_four_end_each_its_own_way_and_96_stay);
+on_each_server!(of_a_hundred_holds_four_end_in_different_ways_and_96_stay);
 
-async fn of_a_hundred_holds_four_end_each_its_own_way_and_96_stay(kind: Kind) {
+async fn of_a_hundred_holds_four_end_in_different_ways_and_96_stay(kind: Kind) {
     let server = Server::builder(kind)
         .acl("default on nopass ~* &* +@all")
         .start();
@@ -28,7 +28,7 @@ async fn of_a_hundred_holds_four_end_each_its_own_way_and_96_stay(kind: Kind) {
     let mut guards = holders.join_all().await;
     guards.sort_by_key(|(n, _)| *n);
     let mut guards: Vec<_> = guards.into_iter().map(|(_, guard)| guard).collect();
-    // One renewal of all before.
+    // First, all are renewed once.
     eventually_async(LIMIT, "a renewal", async || renewals.count("open:99") > 0).await;
     server.command(&["SET", "open:0", "not a lock"]);
     let rights = ["resetkeys", "~open:*", "~redisson_lock__channel:{open:*"];
@@ -52,7 +52,7 @@ async fn of_a_hundred_holds_four_end_each_its_own_way_and_96_stay(kind: Kind) {
     let released = lines.iter().position(|line| is_release(line, "open:3"));
     let after = &lines[released.expect("a release")..];
     assert!(!after.iter().any(|line| renewals.is_renewal(line, "open:3")));
-    // Of those 96 at least a half was in one call: how many fell on one point of the grid is up to the machine.
+    // At least half of the 96 were in one call: how many are renewed at the same point of the time grid depends on the machine.
     let rows = |line: &String| line.matches("\"open:").count();
     let most = after
         .iter()

@@ -1,4 +1,4 @@
-//! A hold is renewed as long as it lasts, and not once longer.
+//! A hold is renewed as long as it lasts, and never after its end.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::support::{INTERVAL, LEASE};
 
 stories!(
     a_lock_held_for_three_leases_stays_held,
-    a_renewal_of_the_holders_own_gives_the_whole_lease_it_names,
+    renew_called_by_the_holder_sets_the_whole_lease,
     a_lease_of_199_ms_is_an_invalid_argument,
-    what_was_unlocked_dropped_or_left_by_a_panic_stays_free,
-    releases_in_the_midst_of_renewals_leave_nothing,
+    a_lock_that_was_unlocked_dropped_or_left_by_a_panic_stays_free,
+    locks_released_while_renewals_are_due_stay_free,
     a_fixed_lease_is_not_renewed,
     with_max_hold_the_key_is_gone_within_the_margin_after_the_cap,
 );
@@ -38,11 +38,11 @@ async fn a_lock_held_for_three_leases_stays_held(stage: &Stage) {
     assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
 }
 
-stories_in_paused_time!(a_lock_is_held_for_a_week_in_no_time);
+stories_in_paused_time!(a_lock_is_held_for_a_week_of_virtual_time);
 
-/// A week of renewals, each as in real life, in the time that they take: milliseconds with a lease of an hour, and not much
-/// more with the lease of 30 s that nobody chose.
-async fn a_lock_is_held_for_a_week_in_no_time(stage: &Stage) {
+/// A week of virtual time with all its renewals takes as long as computing them: milliseconds with a lease of an hour, and
+/// not much more with the default lease of 30 s.
+async fn a_lock_is_held_for_a_week_of_virtual_time(stage: &Stage) {
     const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
     for lease in [Duration::from_secs(3600), Duration::from_secs(30)] {
         let client = stage.client().await;
@@ -65,7 +65,7 @@ async fn a_lock_is_held_for_a_week_in_no_time(stage: &Stage) {
     }
 }
 
-async fn a_renewal_of_the_holders_own_gives_the_whole_lease_it_names(stage: &Stage) {
+async fn renew_called_by_the_holder_sets_the_whole_lease(stage: &Stage) {
     let client = stage.client().await;
     let guard = client.lock("kept").lease(LEASE).lock().await.unwrap();
     let wanted = Duration::from_secs(60);
@@ -82,7 +82,7 @@ async fn a_renewal_of_the_holders_own_gives_the_whole_lease_it_names(stage: &Sta
     guard.check().await.unwrap();
 }
 
-/// Nothing of the holder's runtime runs while it computes.
+/// No task of the holder's runtime runs while it computes.
 async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage: &Stage) {
     let builder = stage.builder();
     let holder = std::thread::spawn(move || {
@@ -104,7 +104,7 @@ async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage
 
 async fn a_holder_that_computes_on_every_worker_keeps_its_lock(stage: &Stage) {
     let builder = stage.builder();
-    // A blocking thread of this runtime; the holder's own has nothing but busy workers.
+    // On a blocking thread of this runtime, because all workers of the holder's own runtime are busy.
     tokio::task::spawn_blocking(move || {
         let busy = stories::threads();
         let client = busy.block_on(builder.connect()).unwrap();
@@ -114,7 +114,7 @@ async fn a_holder_that_computes_on_every_worker_keeps_its_lock(stage: &Stage) {
             .map(|_| busy.spawn(async { compute(LEASE * 3) }))
             .collect();
 
-        compute_is_over(&busy, workers);
+        wait_for(&busy, workers);
 
         assert!(guard.is_held(), "{guard:?}");
         assert_eq!(busy.block_on(guard.unlock()).unwrap(), Unlocked::Released);
@@ -130,13 +130,13 @@ fn compute(time: Duration) {
     }
 }
 
-fn compute_is_over(busy: &Runtime, workers: Vec<tokio::task::JoinHandle<()>>) {
+fn wait_for(busy: &Runtime, workers: Vec<tokio::task::JoinHandle<()>>) {
     for worker in workers {
         busy.block_on(worker).unwrap();
     }
 }
 
-async fn what_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) {
+async fn a_lock_that_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) {
     let client = stage.client().await;
     let lock = |name: &str| client.lock(name).watchdog_lease(LEASE);
     let unlocked = lock("unlocked").lock().await.unwrap();
@@ -147,7 +147,7 @@ async fn what_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) 
         tokio::time::sleep(INTERVAL * 2).await;
         std::panic::resume_unwind(Box::new("as the test wants"));
     });
-    // Renewed by then.
+    // By then it was renewed.
     assert!(task.await.unwrap_err().is_panic());
     unlocked.unlock().await.unwrap();
     drop(dropped);
@@ -155,7 +155,7 @@ async fn what_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) 
     for name in ["unlocked", "dropped", "panicked"] {
         stage.freed(name).await;
     }
-    // Long enough for some renewals, had anything been left.
+    // Long enough for some renewals, if a hold were still renewed.
     tokio::time::sleep(INTERVAL * 3).await;
 
     for name in ["unlocked", "dropped", "panicked"] {
@@ -163,7 +163,7 @@ async fn what_was_unlocked_dropped_or_left_by_a_panic_stays_free(stage: &Stage) 
     }
 }
 
-async fn releases_in_the_midst_of_renewals_leave_nothing(stage: &Stage) {
+async fn locks_released_while_renewals_are_due_stay_free(stage: &Stage) {
     const HOLDERS: u64 = 120;
     let client = stage.client().await;
     let mut holders = tokio::task::JoinSet::new();
@@ -171,7 +171,7 @@ async fn releases_in_the_midst_of_renewals_leave_nothing(stage: &Stage) {
         let lock = client.lock(format!("n{n}")).watchdog_lease(LEASE);
         holders.spawn(async move {
             let guard = lock.lock().await.unwrap();
-            // Spread over the time in which renewals are due: a little less than the interval after the acquire.
+            // Spread over the time in which renewals are due, which is a little less than the interval after the acquire.
             tokio::time::sleep(INTERVAL * 85 / 100 + ms(2 * n)).await;
             if n % 2 == 0 {
                 guard.unlock().await.unwrap();
@@ -224,7 +224,7 @@ async fn with_max_hold_the_key_is_gone_within_the_margin_after_the_cap(stage: &S
     );
     let gone = async || stage.is_free("capped").await;
     eventually_async(LIMIT, "the engine's end of it", gone).await;
-    // The whole lease of 30 s is never given to a hold that may last half a second.
+    // A hold with a cap of half a second never gets the whole lease of 30 s.
     let short = client.lock("short").max_hold(ms(500)).lock().await.unwrap();
     assert!(stage.ttl("short").await <= ms(2000));
     drop(short);

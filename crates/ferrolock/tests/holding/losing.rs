@@ -1,6 +1,7 @@
-//! A loss is told: before the end of the lease when nobody renews it, soon after when the lock was removed.
+//! A guard reports the loss of its lock: before the end of the lease if it is not renewed, soon afterwards if the lock was
+//! removed.
 //!
-//! On servers only: one that stops, dies, is cut off or loses all it has.
+//! On servers only: a server stops, dies, is cut off or loses all its keys.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::stage::{Stage, ms};
 use crate::support::{INTERVAL, LEASE, Renewals, client, expiry, rest, wall};
 
 stories!(
-    the_end_of_a_lease_is_told_before_it_comes,
-    removal_and_take_over_are_told_within_a_renewal_interval,
+    the_loss_is_reported_before_the_lease_ends,
+    removal_and_take_over_are_reported_within_a_renewal_interval,
     an_unlock_finds_a_removed_lock_at_once,
     a_check_finds_a_removed_lock_at_once,
     a_renewal_finds_a_removed_lock_at_once,
@@ -26,7 +27,7 @@ on_each_server!(
     a_flushed_server_is_noticed_within_a_renewal_interval,
 );
 
-/// Wide, so that half of it is more than a busy machine takes to wake a thread.
+/// Wide: a busy machine needs less than half of it to wake a thread.
 const MARGIN: Duration = ms(2000);
 const LONG: Duration = ms(5000);
 
@@ -45,12 +46,12 @@ async fn hold(url: &str) -> (Client, Guard) {
 async fn a_stopped_server_is_noticed_before_the_lease_ends(kind: Kind) {
     let server = Server::start(kind);
     let (_client, guard) = hold(&server.url()).await;
-    // The next renewal is now far enough away that none comes between the question and the stop.
+    // The next renewal is now so far away that none comes between reading the expiry and the stop.
     Renewals::of(&server).next("held").await;
     let ends = expiry(&server, "held");
     server.stop_signal();
 
-    lost_in_time(kind, &guard, ends).await;
+    assert_lost_in_time(kind, &guard, ends).await;
 
     server.cont_signal();
     assert_eq!(guard.unlock().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -63,7 +64,7 @@ async fn a_killed_server_is_noticed_before_the_lease_ends(kind: Kind) {
     let ends = expiry(&server, "held");
     server.kill();
 
-    lost_in_time(kind, &guard, ends).await;
+    assert_lost_in_time(kind, &guard, ends).await;
 }
 
 async fn a_server_that_is_cut_off_is_noticed_before_the_lease_ends(kind: Kind) {
@@ -82,7 +83,7 @@ async fn a_server_that_is_cut_off_is_noticed_before_the_lease_ends(kind: Kind) {
     assert!(left >= MARGIN / 2, "{left:?}");
 }
 
-async fn lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
+async fn assert_lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
     assert_eq!(guard.lost().await, LostReason::Expired);
 
     let early = ends.checked_sub(wall()).expect("before the lease's end");
@@ -92,7 +93,7 @@ async fn lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
     assert_eq!(guard.ensure_held().unwrap_err().kind(), ErrorKind::Lost);
-    // Ready ever after.
+    // It stays ready.
     assert!(poll_once(std::pin::pin!(guard.lost())).is_ready());
     assert_eq!(guard.lost().await, LostReason::Expired);
 }
@@ -112,14 +113,14 @@ async fn a_flushed_server_is_noticed_within_a_renewal_interval(kind: Kind) {
     server.command(&["FLUSHALL"]);
 
     assert_eq!(
-        told(kind.name(), "FLUSHALL", &guard, since).await,
+        reported(kind.name(), "FLUSHALL", &guard, since).await,
         LostReason::Removed
     );
     assert_eq!(server.keys(), [""; 0], "nothing was written again");
 }
 
-/// Told within the interval and a round trip; a busy machine gets ten times that.
-async fn told(who: &str, what: &str, guard: &Guard, since: Instant) -> LostReason {
+/// The loss is reported within the interval and a round trip; a busy machine gets ten times that.
+async fn reported(who: &str, what: &str, guard: &Guard, since: Instant) -> LostReason {
     let reason = guard.lost().await;
     let took = since.elapsed();
     eprintln!("{who}: {what} was told after {took:?}, renewed every {INTERVAL:?}");
@@ -128,7 +129,7 @@ async fn told(who: &str, what: &str, guard: &Guard, since: Instant) -> LostReaso
     reason
 }
 
-async fn the_end_of_a_lease_is_told_before_it_comes(stage: &Stage) {
+async fn the_loss_is_reported_before_the_lease_ends(stage: &Stage) {
     let client = stage.builder().safety_margin(MARGIN).connect().await;
     let lock = client.unwrap().lock("held").lease(LONG);
     let guard = lock.lock().await.unwrap();
@@ -154,7 +155,7 @@ async fn the_end_of_a_lease_is_told_before_it_comes(stage: &Stage) {
     assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
 }
 
-async fn removal_and_take_over_are_told_within_a_renewal_interval(stage: &Stage) {
+async fn removal_and_take_over_are_reported_within_a_renewal_interval(stage: &Stage) {
     let (client, other) = stage.clients().await;
     let lock = |name: &str| client.lock(name).watchdog_lease(LEASE).lock();
     let (vanished, forced, taken) =
@@ -166,13 +167,13 @@ async fn removal_and_take_over_are_told_within_a_renewal_interval(stage: &Stage)
     stage.take_over("taken").await;
 
     let who = stage.name();
-    let reason = told(who, "removal", &vanished, since).await;
+    let reason = reported(who, "removal", &vanished, since).await;
     assert_eq!(reason, LostReason::Removed);
-    let reason = told(who, "a forced unlock", &forced, since).await;
+    let reason = reported(who, "a forced unlock", &forced, since).await;
     assert_eq!(reason, LostReason::Removed);
-    let reason = told(who, "a take-over", &taken, since).await;
+    let reason = reported(who, "a take-over", &taken, since).await;
     assert_eq!(reason, LostReason::TakenOver);
-    // The other one's lease was not touched, and our unlock does not free it.
+    // The lease of the new holder was not changed, and our unlock does not release its lock.
     let error = taken.unlock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(stage.ttl("taken").await > ms(20_000));

@@ -1,7 +1,7 @@
-//! Holding a lock: it is kept while its holder works, and its loss is told in time.
+//! Holding a lock: it is kept while its holder works, and the holder learns of its loss in time.
 //!
-//! What every holder may rely on is told as stories, which run on every engine. Servers that refuse, hang, die or are cut off
-//! are for servers only.
+//! What is promised on every engine is tested by stories, which run on every engine. Servers that refuse, hang, die or are
+//! cut off are tested on servers only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,7 +1,7 @@
-//! A process that was stopped past its deadline: its first look already says lost.
+//! A process that was stopped past its deadline: its first check afterwards already says lost.
 //!
-//! The holder is a process of its own. It looks without a pause, and notices the stop by the clock: a look that began
-//! after the stop must say lost. (A pause between a look and what follows it cannot be seen by anybody.)
+//! The holder is a process of its own. It checks all the time, and notices the stop by the clock: a check that began after
+//! the stop must say lost. (No process can notice a pause between a check and the code that follows it.)
 
 use std::cell::Cell;
 use std::future::Future;
@@ -25,7 +25,7 @@ async fn a_process_stopped_past_its_deadline_finds_its_lock_lost(stage: &Stage) 
         for round in 0..ROUNDS {
             assert_eq!(holder.hear(LIMIT), "looking", "{way}");
             holder.stop_signal();
-            the_lease_ends(stage).await;
+            wait_for_the_end_of_the_lease(stage).await;
             holder.cont_signal();
 
             assert_eq!(
@@ -37,15 +37,16 @@ async fn a_process_stopped_past_its_deadline_finds_its_lock_lost(stage: &Stage) 
     }
 }
 
-/// A server is asked. From a file nobody could answer if the holder was stopped with its hand in it: there, time tells.
-async fn the_lease_ends(stage: &Stage) {
+/// A server is asked. A file store may be blocked, if the holder was stopped inside a change: there the test waits for as
+/// long as the lease.
+async fn wait_for_the_end_of_the_lease(stage: &Stage) {
     match stage.server() {
         Some(_) => stage.freed("paused").await,
         None => tokio::time::sleep(LEASE).await,
     }
 }
 
-/// Looks in the way it was told, and says what it saw.
+/// Checks in the way that its arguments name, and reports what it saw.
 pub(crate) fn holder(role: &Role) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,33 +58,33 @@ pub(crate) fn holder(role: &Role) {
         let looking = || role.say("looking");
         for _ in 0..ROUNDS {
             let late = match role.args()[1].as_str() {
-                "is_held" => looks_late(&lock, looking, |guard| !guard.is_held()).await,
+                "is_held" => late_checks(&lock, looking, |guard| !guard.is_held()).await,
                 "lost" => {
                     let first_poll = |guard: &Guard| poll_once(pin!(guard.lost())).is_ready();
-                    looks_late(&lock, looking, first_poll).await
+                    late_checks(&lock, looking, first_poll).await
                 }
-                "lost polled before" => polls_late(&lock, looking).await,
-                _ => steps_late(&lock, looking).await,
+                "lost polled before" => late_polls(&lock, looking).await,
+                _ => late_steps(&lock, looking).await,
             };
             match late {
                 0 => role.say("lost at the first look"),
                 late => role.say(&format!("{late} looks after the stop still said held")),
             }
         }
-        // The parent ends us.
+        // The parent ends this process.
         role.hear();
     });
 }
 
-/// How often a look that began after the stop said held.
-async fn looks_late(lock: &Lock, looking: impl Fn(), is_lost: impl Fn(&Guard) -> bool) -> usize {
+/// How often a check that began after the stop said held.
+async fn late_checks(lock: &Lock, looking: impl Fn(), is_lost: impl Fn(&Guard) -> bool) -> usize {
     let guard = lock.lock().await.unwrap();
     looking();
     count_late(|| is_lost(&guard))
 }
 
 /// The same for one future that was pending before the stop.
-async fn polls_late(lock: &Lock, looking: impl Fn()) -> usize {
+async fn late_polls(lock: &Lock, looking: impl Fn()) -> usize {
     let guard = lock.lock().await.unwrap();
     let mut lost = pin!(guard.lost());
     assert!(poll_once(lost.as_mut()).is_pending());
@@ -104,14 +105,14 @@ fn count_late(mut is_lost: impl FnMut() -> bool) -> usize {
 }
 
 /// How often the body of `run` went on after the stop. The step whose check came before the stop may still run.
-async fn steps_late(lock: &Lock, looking: impl Fn()) -> usize {
+async fn late_steps(lock: &Lock, looking: impl Fn()) -> usize {
     let after = Cell::new(0_usize);
     let body = async |_: &Guard| {
         looking();
         let mut clock = StopClock::new();
         loop {
             after.set(after.get() + usize::from(clock.stopped()));
-            at_once().await;
+            yield_once().await;
         }
     };
     let ended: ferrolock::Result<()> = lock.run(body).await;
@@ -119,12 +120,12 @@ async fn steps_late(lock: &Lock, looking: impl Fn()) -> usize {
     after.get().saturating_sub(1)
 }
 
-/// Lets everybody else run once.
-fn at_once() -> impl Future<Output = ()> {
+/// Lets all other tasks run once.
+fn yield_once() -> impl Future<Output = ()> {
     tokio::task::yield_now()
 }
 
-/// Notices that this process stood still for a lease.
+/// Notices that this process was stopped for a lease.
 struct StopClock {
     last: Instant,
     stopped: bool,
@@ -138,6 +139,7 @@ impl StopClock {
         }
     }
 
+    /// Whether the process was stopped since this clock was made; to be called often.
     fn stopped(&mut self) -> bool {
         let now = Instant::now();
         self.stopped |= now - self.last >= LEASE;

@@ -1,4 +1,5 @@
-//! A server that answers a renewal with an error for a while: survived if it ends before the deadline, lost otherwise.
+//! A server answers renewals with an error for a while: the hold survives if that ends before the deadline, and is lost
+//! otherwise.
 //!
 //! On servers only: an embedded engine has no replicas, disks, access lists or slow scripts that could make it refuse.
 
@@ -31,7 +32,7 @@ async fn survived_or_lost(server: &Server, begin: impl Fn(), end: impl Fn()) {
     begin();
     causes::told(causes::UNCERTAIN, &name, 1).await;
     end();
-    // From now on every renewal works: what it is then it stays.
+    // From now on every renewal works: the state does not change again.
     eventually_async(LIMIT, "held again", async || {
         assert!(guard.is_held(), "{guard:?}");
         guard.state() == HoldState::Held
@@ -43,7 +44,7 @@ async fn survived_or_lost(server: &Server, begin: impl Fn(), end: impl Fn()) {
     causes::told(causes::UNCERTAIN, &name, 2).await;
     assert_eq!(guard.lost().await, LostReason::Expired);
     end();
-    // The next renewal that worked would come now, were there one.
+    // A renewal would work now, and would come within this time.
     tokio::time::sleep(LEASE / 4).await;
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
 }
@@ -57,16 +58,16 @@ async fn too_few_replicas_are_survived_or_lost_at_the_deadline(kind: Kind) {
 
 async fn a_read_only_server_is_survived_or_lost_at_the_deadline(kind: Kind) {
     let server = Server::start(kind);
-    // Nobody listens there.
-    let replica_of_nobody = || drop(server.command(&["REPLICAOF", "127.0.0.1", "1"]));
+    // No server listens there.
+    let replica = || drop(server.command(&["REPLICAOF", "127.0.0.1", "1"]));
     let master = || drop(server.command(&["REPLICAOF", "NO", "ONE"]));
 
-    survived_or_lost(&server, replica_of_nobody, master).await;
+    survived_or_lost(&server, replica, master).await;
 }
 
 async fn a_server_that_cannot_save_is_survived_or_lost_at_the_deadline(kind: Kind) {
     let server = Server::builder(kind).config("save 3600 1").start();
-    // What a save would write is in the way of what it would be called.
+    // A folder with the name of the dump makes every save fail.
     std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
     server.command(&["BGSAVE"]);
     eventually(LIMIT, "a failed save", || {
@@ -90,7 +91,7 @@ async fn a_server_busy_with_a_script_is_survived_or_lost_at_the_deadline(kind: K
         connection
             .send(&["EVAL", "while true do end", "0"])
             .unwrap();
-        // The connection may go: the script stays.
+        // The script goes on when the connection is closed.
         refuses(&server, "BUSY");
     };
     let end = || assert_eq!(server.command(&["SCRIPT", "KILL"]), "OK".into());
@@ -98,12 +99,12 @@ async fn a_server_busy_with_a_script_is_survived_or_lost_at_the_deadline(kind: K
     survived_or_lost(&server, begin, end).await;
 }
 
-/// It reads its own dump again, slowly, for half a minute unless it is let go.
+/// The server loads its own dump again, slowly: for half a minute, unless the test lifts the delay.
 async fn a_server_that_loads_its_data_is_survived_or_lost_at_the_deadline(kind: Kind) {
     let server = Server::builder(kind)
         .config("enable-debug-command yes")
         .config("rdbcompression no")
-        // It looks after its connections once in so many bytes: at each of the keys below.
+        // It serves its connections once per this number of bytes: at each of the keys below.
         .config("loading-process-events-interval-bytes 1024")
         .start();
     let fill = "for i = 1, 3000 do redis.call('SET', 'fill' .. i, string.rep('x', 2000)) end";
@@ -197,8 +198,8 @@ async fn a_lease_of_200_ms_survives_a_hung_renewal(kind: Kind) {
     assert!(survived > 0);
 }
 
-/// From some moment on all connections hang that there are, the keeper's among them. Whoever is held a lease after that was
-/// renewed after a renewal that hung: over a new connection.
+/// From some moment on all existing connections hang, the keeper's among them. If the lock is held a lease later, it was
+/// renewed over a new connection, after a renewal that hung.
 async fn survives_a_hung_renewal(server: &Server) -> bool {
     const LEASE: Duration = ms(200);
     let (renewals, name) = (Renewals::of(server), unique("held"));
@@ -206,7 +207,7 @@ async fn survives_a_hung_renewal(server: &Server) -> bool {
     let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
     let lock = client.lock(&name).watchdog_lease(LEASE);
     let guard = lock.lock().await.unwrap();
-    // So the keeper has its connection; or it was too slow even for that.
+    // After a renewal the keeper has its connection. If the hold ended, the machine was too slow even for that.
     eventually_async(LIMIT, "a renewal, or the end", async || {
         renewals.count(&name) > 0 || !guard.is_held()
     })

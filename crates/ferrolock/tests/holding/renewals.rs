@@ -1,4 +1,4 @@
-//! Not one renewal too many, as a server's own record has it: only a server tells what it was asked.
+//! Not one renewal too many, according to the server's own record: only a server shows which commands it received.
 
 use ferrolock::LostReason;
 use testkit::{Kind, LIMIT, Server, eventually_async};
@@ -8,7 +8,7 @@ use crate::support::{INTERVAL, LEASE, Renewals, client, is_release, rest};
 
 on_each_server!(
     not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold,
-    releases_in_the_midst_of_renewals_are_not_followed_by_one,
+    no_renewal_follows_a_release_that_comes_when_renewals_are_due,
     a_fixed_lease_gets_no_renewal,
     a_lease_that_is_refused_is_not_even_sent,
 );
@@ -23,10 +23,10 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     let dropped = lock("dropped").lock().await.unwrap();
     let capped = lock("capped").max_hold(LEASE).lock().await.unwrap();
     let panicking = lock("panicked");
-    let (panic, told) = tokio::sync::oneshot::channel::<()>();
+    let (panic, panic_now) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let _guard = panicking.lock().await.unwrap();
-        told.await.unwrap();
+        panic_now.await.unwrap();
         std::panic::resume_unwind(Box::new("as the test wants"));
     });
     for name in ["unlocked", "dropped", "panicked", "capped"] {
@@ -42,7 +42,7 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     for name in ["unlocked", "dropped", "panicked"] {
         renewals.released(name);
     }
-    // Long enough for some renewals, had anything been left.
+    // Long enough for some renewals, if a hold were still renewed.
     tokio::time::sleep(INTERVAL * 3).await;
 
     let lines = renewals.lines();
@@ -61,7 +61,7 @@ async fn not_one_renewal_follows_an_unlock_a_drop_a_panic_or_max_hold(kind: Kind
     assert_eq!(rest(&server, "capped"), None);
 }
 
-async fn releases_in_the_midst_of_renewals_are_not_followed_by_one(kind: Kind) {
+async fn no_renewal_follows_a_release_that_comes_when_renewals_are_due(kind: Kind) {
     let server = Server::start(kind);
     let client = client(&server).await;
     let renewals = Renewals::of(&server);
@@ -70,7 +70,7 @@ async fn releases_in_the_midst_of_renewals_are_not_followed_by_one(kind: Kind) {
             let lock = client.lock(format!("n{n}")).watchdog_lease(LEASE);
             tokio::spawn(async move {
                 let guard = lock.lock().await.unwrap();
-                // Spread over the time in which renewals are due: a little less than the interval after the acquire.
+                // Spread over the time in which renewals are due, which is a little less than the interval after the acquire.
                 tokio::time::sleep(INTERVAL * 85 / 100 + ms(2 * n)).await;
                 if n % 2 == 0 {
                     guard.unlock().await.unwrap();

@@ -1,5 +1,5 @@
-//! Connections that are killed all the time are no reason to call a lock lost. On servers only: the embedded
-//! engines have none.
+//! A lock is not reported lost because connections are killed all the time. On servers only: the embedded engines have no
+//! connections.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ async fn no_false_alarm_while_all_connections_are_killed_every_50_ms_for_30_s(ki
     }
 
     eprintln!("{kind:?}: {killed} connections killed in {STORM:?}");
-    // As often as the client comes back: the keeper's pauses grow to a thirtieth of the shortest lease.
+    // A connection is killed as often as the client reconnects: the keeper's pauses grow to a thirtieth of the shortest lease.
     assert!(killed > 100, "the storm blew: {killed}");
     for guard in guards {
         assert!(!matches!(guard.state(), HoldState::Lost(_)), "{guard:?}");

@@ -1,4 +1,4 @@
-//! What these tests share: leases, and a look at the renewals that a server gets.
+//! What these tests share: leases, and a record of the renewals that a server receives.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use testkit::{LIMIT, Monitor, Reply, Server, eventually_async};
 
 use crate::stage::ms;
 
-/// The lease of holds that are to be kept: it ends only if this machine stands still for more than a second.
+/// The lease of holds that must be kept: it ends only if this machine stalls for more than a second.
 pub const LEASE: Duration = ms(2400);
 pub const INTERVAL: Duration = ms(800);
 
@@ -20,19 +20,19 @@ pub fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// When the server will end the lock, by the wall clock.
+/// When the lock expires on the server, by the wall clock.
 pub fn expiry(server: &Server, name: &str) -> Duration {
     ms(server.command(&["PEXPIRETIME", name]).int().unsigned_abs())
 }
 
-/// What the lock's lease still has on the server; `None`: there is no lock.
+/// What is left of the lock's lease on the server; `None`: there is no lock.
 pub fn rest(server: &Server, name: &str) -> Option<Duration> {
     u64::try_from(server.command(&["PTTL", name]).int())
         .ok()
         .map(ms)
 }
 
-/// Sees the renewals that a server gets.
+/// Records the renewals that a server receives.
 pub struct Renewals<'a> {
     server: &'a Server,
     monitor: Monitor,
@@ -57,7 +57,7 @@ impl<'a> Renewals<'a> {
         eventually_async(LIMIT, &what, async || self.count(name) > before).await;
     }
 
-    /// Waits until the lock is given back.
+    /// Waits until the lock is released.
     pub fn released(&self, name: &str) {
         self.monitor.wait_for(|line| is_release(line, name), LIMIT);
     }
@@ -86,7 +86,7 @@ impl<'a> Renewals<'a> {
     }
 }
 
-/// Whether a line is the removal of the lock's field by a release.
+/// Whether this line of the record is the removal of the lock's field by a release.
 pub fn is_release(line: &str, name: &str) -> bool {
     line.contains("\"HDEL\"") && line.contains(&format!("\"{name}\""))
 }

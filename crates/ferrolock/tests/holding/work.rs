@@ -14,8 +14,8 @@ use crate::support::LEASE;
 stories!(
     a_body_is_dropped_when_its_lock_is_removed,
     while_held_drops_its_work_at_the_deadline,
-    work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held,
-    lost_is_ready_ever_after,
+    while_held_returns_work_that_is_done_in_time_and_the_lock_is_still_held,
+    lost_stays_ready_after_the_loss,
     the_token_fires_at_release_by_unlock_and_by_drop,
     the_token_fires_at_loss_and_is_fired_when_it_is_taken_later,
     the_token_fires_at_shutdown_while_the_hold_goes_on,
@@ -27,11 +27,11 @@ stories_in_paused_time!(
 );
 
 stories_in_real_time!(
-    work_whose_last_step_outlives_the_lock_is_lost,
-    a_body_whose_last_step_outlives_the_lock_is_lost,
+    while_held_fails_if_the_last_step_outlives_the_lock,
+    run_fails_if_the_last_step_of_its_body_outlives_the_lock,
 );
 
-/// Tells when it is dropped.
+/// Shows whether it was dropped.
 struct Flag(Arc<AtomicBool>);
 
 impl Flag {
@@ -68,8 +68,9 @@ async fn a_body_is_dropped_when_its_lock_is_removed(stage: &Stage) {
     );
 }
 
-/// A lease of a second, less its margin: exact in virtual time, and never late by more than a second elsewhere.
-fn is_at_the_deadline(stage: &Stage, begun: Instant) {
+/// Asserts that the deadline of a lease of a second, less its margin, is now: exact in virtual time, and within ten times as
+/// long in real time.
+fn assert_at_the_deadline(stage: &Stage, begun: Instant) {
     let (took, due) = (begun.elapsed(), ms(950));
     let latest = if stage.is_virtual() { due } else { due * 10 };
     assert!(took <= latest, "{took:?}");
@@ -91,10 +92,10 @@ async fn while_held_drops_its_work_at_the_deadline(stage: &Stage) {
 
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
     assert!(dropped.load(Ordering::SeqCst));
-    is_at_the_deadline(stage, begun);
+    assert_at_the_deadline(stage, begun);
 }
 
-async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held(stage: &Stage) {
+async fn while_held_returns_work_that_is_done_in_time_and_the_lock_is_still_held(stage: &Stage) {
     let client = stage.client().await;
     let guard = client.lock("x").lease(LEASE).lock().await.unwrap();
 
@@ -109,8 +110,8 @@ async fn work_that_is_done_in_time_is_given_back_and_the_lock_is_still_held(stag
     assert!(guard.is_held());
 }
 
-/// One step that computes past the deadline: its result came too late.
-async fn work_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
+/// The only step blocks its thread past the deadline: its result comes too late.
+async fn while_held_fails_if_the_last_step_outlives_the_lock(stage: &Stage) {
     let client = stage.client().await;
     let guard = client.lock("x").lease(ms(200)).lock().await.unwrap();
 
@@ -122,7 +123,7 @@ async fn work_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-async fn a_body_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
+async fn run_fails_if_the_last_step_of_its_body_outlives_the_lock(stage: &Stage) {
     let lock = stage.client().await.lock("x").lease(ms(200));
 
     let ended = lock.run(async |_| std::thread::sleep(ms(250))).await;
@@ -130,7 +131,7 @@ async fn a_body_whose_last_step_outlives_the_lock_is_lost(stage: &Stage) {
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-async fn lost_is_ready_ever_after(stage: &Stage) {
+async fn lost_stays_ready_after_the_loss(stage: &Stage) {
     let client = stage.client().await;
     let guard = client.lock("x").lease(ms(1000)).lock().await.unwrap();
     if stage.is_virtual() {
@@ -164,7 +165,7 @@ async fn is_held_is_false_from_the_exact_deadline(stage: &Stage) {
     );
 }
 
-/// Also a poll that nobody woke: after a pause of the process the caller may be faster than the keeper.
+/// Also a poll without a wake-up: after a pause of the process the caller may be faster than the keeper.
 async fn every_poll_of_lost_looks_at_the_clock(stage: &Stage) {
     let client = stage.client().await;
     let guard = client.lock("x").lease(ms(2000)).lock().await.unwrap();
@@ -172,7 +173,7 @@ async fn every_poll_of_lost_looks_at_the_clock(stage: &Stage) {
     let mut lost = std::pin::pin!(guard.lost());
     assert!(poll_once(lost.as_mut()).is_pending());
 
-    // Polled by hand, so that nobody else runs between the step of the clock and the look.
+    // Polled by hand, so that no other task runs between the step of the clock and the poll of `lost`.
     assert!(poll_once(std::pin::pin!(tokio::time::advance(left))).is_pending());
 
     assert!(poll_once(lost.as_mut()).is_ready());
@@ -200,7 +201,7 @@ async fn the_token_fires_at_loss_and_is_fired_when_it_is_taken_later(stage: &Sta
 
     token.cancelled().await;
 
-    is_at_the_deadline(stage, begun);
+    assert_at_the_deadline(stage, begun);
     assert!(!guard.is_held());
     assert!(guard.cancellation_token().is_cancelled());
 }

@@ -1,7 +1,7 @@
-//! Random scripts that both sides act in: at every step all see the same, and it is what a small model says.
+//! Random scripts in which both sides act: after every step all clients see the same, and it is what a small model predicts.
 //!
-//! Threads of two clients of Java and owners of two clients of ours take and leave a few locks, with and without a lease,
-//! again while they hold them, by force and by letting a lease end. `FERROLOCK_INTEROP_SEED` plays a script again.
+//! Threads of two Java clients and owners of two clients of ours take and release a few locks, with and without a lease,
+//! re-enter them, force them open, and let leases end. `FERROLOCK_INTEROP_SEED` repeats a script.
 
 mod actor;
 mod model;
@@ -21,28 +21,28 @@ stories!(at_every_step_of_a_random_script_all_see_the_same);
 const STEPS: usize = 400;
 const NAMES: usize = 3;
 const ACTORS: usize = 6;
-/// Of both sides, and so long that no renewal comes while a script is played: keeping is another story.
+/// The watchdog's lease of both sides, so long that no renewal comes while a script runs: renewals are tested elsewhere.
 const WATCHDOG: Duration = Duration::from_secs(600);
-/// Longer than a script, and on both sides of the watchdog's.
+/// All longer than a script takes; some shorter and some longer than the watchdog's lease.
 const LEASES: [Duration; 3] = [
     Duration::from_secs(300),
     Duration::from_secs(450),
     Duration::from_secs(900),
 ];
-/// Waited for, and long enough to be looked at before it ends.
+/// A lease whose end the script waits for; long enough to look at the lock before it ends.
 const BRIEF: Duration = Duration::from_secs(1);
 
 fn name_of(name: usize) -> &'static str {
     ["orders", "parcels", "letters"][name]
 }
 
-/// What somebody does.
+/// What an actor does.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Take(Asked, How),
-    /// Takes it for a brief lease and lets that end.
+    /// Takes the lock with a brief lease and lets that end.
     TakeBriefly,
-    /// Gives back a hold, the one of that number for those who can choose.
+    /// Releases one hold: the one of that number, for actors that can choose.
     Leave(usize),
     Force,
 }
@@ -63,7 +63,7 @@ async fn at_every_step_of_a_random_script_all_see_the_same(scene: &Scene) {
         let told = format!("{who} ({side:?}) {act:?} {}", name_of(name));
         play.told.push(told);
         play.act(act, who, name).await;
-        play.all_agree().await;
+        play.assert_all_agree().await;
     }
 
     let (server, took) = (scene.server.kind().name(), begun.elapsed());
@@ -75,7 +75,7 @@ async fn at_every_step_of_a_random_script_all_see_the_same(scene: &Scene) {
     assert!(play.looks >= STEPS, "nobody looked");
 }
 
-/// A script that is being played.
+/// A script that is running.
 struct Play<'a> {
     server: &'a Server,
     actors: [Actor; ACTORS],
@@ -123,7 +123,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// What is done next, and by whom to which lock: mostly by its holder, if it has one.
+    /// What is done next, by which actor and to which lock: mostly by the lock's holder, if it has one.
     fn next(&self, random: &mut fastrand::Rng) -> (Act, usize, usize) {
         let name = random.usize(..NAMES);
         let who = match self.model.held(name) {
@@ -175,14 +175,14 @@ impl<'a> Play<'a> {
             Chance::Busy => assert_eq!(came, Ok(false)),
             Chance::Lost(reason) => {
                 assert_eq!(came, Err(Some(reason)));
-                self.learns_of_its_loss(who, name, reason).await;
+                self.assert_loss_is_reported(who, name, reason).await;
             }
         }
         chance
     }
 
-    /// All its holds are lost with the one.
-    async fn learns_of_its_loss(&mut self, who: usize, name: usize, reason: LostReason) {
+    /// When one hold is lost, all holds of the actor on that name are.
+    async fn assert_loss_is_reported(&mut self, who: usize, name: usize, reason: LostReason) {
         while self.actors[who].guards(name) > 0 {
             let came = self.actors[who].leave(name, 0).await;
             assert_eq!(came, Err(Some(reason)));
@@ -192,7 +192,7 @@ impl<'a> Play<'a> {
 
     async fn leave(&mut self, who: usize, name: usize, hold: usize) {
         if let Some(reason) = self.model.loss(who, name) {
-            return self.learns_of_its_loss(who, name, reason).await;
+            return self.assert_loss_is_reported(who, name, reason).await;
         }
         let is_holder = self.model.is_held_by(who, name);
         match (is_holder, self.actors[who].side()) {
@@ -201,7 +201,7 @@ impl<'a> Play<'a> {
                 self.leave_one(who, name, hold % count as usize).await;
             }
             (false, Side::Java) => assert_eq!(self.actors[who].leave(name, 0).await, Err(None)),
-            // Ours have nothing that they could give back.
+            // Owners of ours have no guard that they could unlock.
             (false, Side::Ours) => assert_eq!(self.actors[who].guards(name), 0),
         }
     }
@@ -223,20 +223,20 @@ impl<'a> Play<'a> {
         if chance != Chance::Granted {
             return;
         }
-        self.all_agree().await;
+        self.assert_all_agree().await;
         let count = self.model.held(name).map_or(0, Held::count);
         match self.actors[who].side() {
             Side::Ours if count > 1 => self.inner_hold_ends(who, name).await,
-            // W15: a brief re-entry of Java's ends what was held before, too.
+            // W15: a brief re-entry by Java also ends the holds from before.
             _ => self.lease_ends(who, name, begun).await,
         }
     }
 
-    /// The brief hold ends, and those around it stay (not so W15); the server counts it until it is given back.
+    /// The brief hold ends, and the outer holds stay (unlike W15); the server counts the brief hold until it is released.
     async fn inner_hold_ends(&mut self, who: usize, name: usize) {
         let lost = self.actors[who].last_is_lost(name).await;
         assert_eq!(lost, Some(LostReason::Expired));
-        self.all_agree().await;
+        self.assert_all_agree().await;
 
         let from = Instant::now();
         let last = self.actors[who].guards(name) - 1;
@@ -245,7 +245,7 @@ impl<'a> Play<'a> {
         self.model.left(name, last, Span::since(from));
     }
 
-    /// The lease, which is not older than `begun`, ends when it should, and the lock is free.
+    /// The lease, which is not older than `begun`, ends on time, and the lock is free.
     async fn lease_ends(&mut self, who: usize, name: usize, begun: Instant) {
         let ends = self.model.held(name).expect("it was taken").ends;
         let mut last_held = begun;
@@ -266,14 +266,14 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Everybody looks at every lock; nothing is said of a lease that may have ended meanwhile.
-    async fn all_agree(&mut self) {
+    /// Every actor looks at every lock. The check is skipped if a lease may have ended meanwhile.
+    async fn assert_all_agree(&mut self) {
         let from = Instant::now();
         let mut seen = Vec::new();
         for actor in &self.actors {
             seen.push(actor.look().await);
         }
-        let lying = lying(self.server);
+        let stored = stored(self.server);
         let looked = Span::since(from);
         let held = |name| self.model.held(name);
         if !(0..NAMES)
@@ -283,21 +283,21 @@ impl<'a> Play<'a> {
             return;
         }
         let is_known = |key: &String| (0..NAMES).any(|name| key == name_of(name));
-        assert!(lying.keys().all(is_known), "{lying:?}");
+        assert!(stored.keys().all(is_known), "{stored:?}");
         for name in 0..NAMES {
             let expected = self.model.held(name);
             for (who, seen) in seen.iter().enumerate() {
-                agrees(who, &seen[name], expected, looked);
+                assert_seen(who, &seen[name], expected, looked);
             }
-            lies(lying.get(name_of(name)), expected, looked);
+            assert_stored(stored.get(name_of(name)), expected, looked);
         }
         self.looks += 1;
     }
 }
 
-/// Whether what an actor sees is what the model says.
+/// Asserts that an actor sees what the model predicts.
 #[track_caller]
-fn agrees(who: usize, seen: &Seen, expected: Option<&Held>, looked: Span) {
+fn assert_seen(who: usize, seen: &Seen, expected: Option<&Held>, looked: Span) {
     let own = expected.filter(|held| held.who == who);
     let fits = match (seen.left, expected) {
         (Some(left), Some(held)) => held.ends.fits(left, looked),
@@ -316,11 +316,11 @@ fn agrees(who: usize, seen: &Seen, expected: Option<&Held>, looked: Span) {
 }
 
 /// Fields and counts of each lock on the server, and what is left of its lease.
-type Lying = BTreeMap<String, (BTreeMap<String, String>, Duration)>;
+type Stored = BTreeMap<String, (BTreeMap<String, String>, Duration)>;
 
-fn lying(server: &Server) -> Lying {
+fn stored(server: &Server) -> Stored {
     let entries = server.dump().into_iter();
-    // An unlock of Java's leaves a key behind for a moment (W26).
+    // An unlock by Java leaves a key behind for a moment (W26).
     let locks = entries.filter(|entry| !entry.key.starts_with("redisson_unlock_latch:"));
     locks
         .map(|entry| match (entry.value, entry.ttl) {
@@ -330,22 +330,22 @@ fn lying(server: &Server) -> Lying {
         .collect()
 }
 
-/// Whether what lies on the server is what the model says.
+/// Asserts that the server has what the model predicts.
 #[track_caller]
-fn lies(
-    lying: Option<&(BTreeMap<String, String>, Duration)>,
+fn assert_stored(
+    stored: Option<&(BTreeMap<String, String>, Duration)>,
     expected: Option<&Held>,
     looked: Span,
 ) {
-    let is_right = match (lying, expected) {
+    let is_right = match (stored, expected) {
         (Some((fields, left)), Some(held)) => {
             let field = (held.field.clone(), held.count().to_string());
             *fields == BTreeMap::from([field]) && held.ends.fits(*left, looked)
         }
-        (lying, held) => lying.is_none() && held.is_none(),
+        (stored, held) => stored.is_none() && held.is_none(),
     };
     assert!(
         is_right,
-        "{lying:?} lies there of {expected:?} at {looked:?}"
+        "{stored:?} is there of {expected:?} at {looked:?}"
     );
 }

@@ -1,6 +1,6 @@
-//! Two JVMs and two processes of ours want one lock all the time: nobody counts while another does, and no side starves.
+//! Two JVMs and two processes of ours compete for one lock: no two of them count at the same time, and no side starves.
 //!
-//! Everybody goes on until the counter stands where it should, so a side that is slower gets less; a tenth is its due.
+//! All go on until the counter has the wanted value, so a slower side gets fewer turns; each must get at least a tenth.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::scene::Scene;
 
 stories!(alone:
     both_sides_count_exactly_and_each_gets_its_share,
-    without_one_lock_for_both_the_counter_shows_it,
+    the_counter_detects_it_when_each_side_has_a_lock_of_its_own,
 );
 
 const PROCESSES: usize = 2;
@@ -42,8 +42,8 @@ async fn both_sides_count_exactly_and_each_gets_its_share(scene: &Scene) {
     assert!(javas >= result.counted / 10, "{result:?}");
 }
 
-/// Shows that the counter bites when each side is kept apart by itself only.
-async fn without_one_lock_for_both_the_counter_shows_it(scene: &Scene) {
+/// Shows that the counter detects it when each side has a lock of its own.
+async fn the_counter_detects_it_when_each_side_has_a_lock_of_its_own(scene: &Scene) {
     let Some(result) = contend(scene, 500, ["ours", "Java's"]).await else {
         return;
     };
@@ -52,18 +52,19 @@ async fn without_one_lock_for_both_the_counter_shows_it(scene: &Scene) {
     assert!(result.counted < done, "the harness does not bite");
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 struct Contention {
     /// What the counter says.
     counted: u64,
     /// How often each process of ours held the lock.
     ours: Vec<u64>,
-    /// And each JVM.
+    /// How often each JVM held the lock.
     javas: Vec<u64>,
 }
 
-/// Lets all processes count, ours and Java's under these locks, until so much is counted; `None` where there is no Java.
+/// Lets all processes count, ours and Java's under these locks, until the counter has reached `increments`; `None` where there
+/// is no Java.
 async fn contend(scene: &Scene, increments: u64, locks: [&str; 2]) -> Option<Contention> {
     let folder = testkit::store_folder();
     let file = folder.path().join("count");
@@ -112,12 +113,13 @@ fn stop(java: &JavaClient) {
     threads().iter().for_each(|name| java.thread(name).stop());
 }
 
-/// How many rounds the threads of a JVM did.
+/// How many rounds the threads of a JVM made.
 fn end(loops: [Pending<Looped>; WORKERS]) -> u64 {
     loops.map(|each| each.wait().unwrap().done).iter().sum()
 }
 
-/// A process of ours: told the server, the file of the counter and the lock; it says how often it held that.
+/// A process of ours: gets the address of the server, the file of the counter and the name of the lock; reports how often it
+/// held the lock.
 pub(crate) fn contender(role: &Role) {
     let [url, file, name] = role.args() else {
         panic!("three arguments: {role:?}");

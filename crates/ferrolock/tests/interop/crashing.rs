@@ -1,4 +1,4 @@
-//! A process of one side dies, whatever it was about: the other goes on, and nothing is left of the dead.
+//! A process of one side dies at any point: the other side goes on, and the dead process leaves nothing behind.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ stories!(
     java_goes_on_when_a_process_of_ours_dies_at_work,
 );
 
-/// Of those who die holding: it ends sooner only if this machine stands still for two seconds.
+/// Of processes that die while they hold: it ends sooner only if this machine stalls for two seconds.
 const LEASE: Duration = Duration::from_secs(3);
-/// Of those for whom nobody has to wait.
+/// Of processes whose leases need not be waited for.
 const LONG: Duration = Duration::from_secs(30);
 /// How many threads, or tasks, die together.
 const MANY: usize = 8;
-/// How many names they work on.
+/// How many names they use.
 const FEW: usize = 4;
 
 fn name(n: usize) -> String {
     format!("orders-{n}")
 }
 
-/// A JVM that is to die, and a client in it.
+/// A JVM that will be killed, and a client in it.
 struct Mortal {
     peer: JavaPeer,
     client: JavaClient,
@@ -72,7 +72,7 @@ async fn both_go_on_when_a_jvm_dies_waiting(scene: &Scene) {
 
     crowd.get_it_one_by_one(scene, unlocking).await;
     assert_nothing_is_left(scene);
-    until_nobody_listens(scene);
+    until_no_client_listens(scene);
 }
 
 async fn ours_goes_on_when_a_jvm_dies_holding(scene: &Scene) {
@@ -82,7 +82,7 @@ async fn ours_goes_on_when_a_jvm_dies_holding(scene: &Scene) {
     for n in 0..MANY {
         mortal.lock(n, &name(n)).lock().unwrap();
     }
-    // A count is no life.
+    // A hold count above one must not keep the lock alive.
     mortal.lock(0, &name(0)).lock().unwrap();
     let waiting = ours_waits(scene);
     assert!(!waiting.iter().any(JoinHandle::is_finished));
@@ -114,7 +114,7 @@ async fn ours_goes_on_when_a_jvm_dies_after_its_unlocks(scene: &Scene) {
     assert_nothing_is_left(scene);
 }
 
-/// In the midst of attempts, grants and releases.
+/// The JVM dies during attempts, grants and releases.
 async fn ours_goes_on_when_a_jvm_dies_at_work(scene: &Scene) {
     let Some(mortal) = Mortal::java(scene, LEASE) else {
         return;
@@ -159,7 +159,7 @@ async fn ours_gets_all(what: &str, since: Duration, waiting: Vec<JoinHandle<(Gua
     assert_at_once(what, since, last);
 }
 
-/// When the last of the leases ends, if nobody renews it.
+/// When the last of the leases ends, if it is not renewed.
 async fn leases_end(scene: &Scene) -> Duration {
     let mut end = Duration::ZERO;
     for n in 0..MANY {
@@ -183,7 +183,7 @@ async fn both_go_on_when_a_process_of_ours_dies_waiting(scene: &Scene) {
 
     crowd.get_it_one_by_one(scene, unlocking).await;
     assert_nothing_is_left(scene);
-    until_nobody_listens(scene);
+    until_no_client_listens(scene);
 }
 
 async fn java_goes_on_when_a_process_of_ours_dies_holding(scene: &Scene) {
@@ -261,7 +261,7 @@ fn java_gets_all(what: &str, since: Duration, waiting: Vec<(JavaLock, Pending<()
     assert_at_once(what, since, last);
 }
 
-/// No lock, and of Java's latches only such as end by themselves.
+/// No lock is left, and only those of Java's latches that expire by themselves.
 fn assert_nothing_is_left(scene: &Scene) {
     for entry in scene.server.dump() {
         let is_latch = entry.key.starts_with("redisson_unlock_latch:");
@@ -270,13 +270,13 @@ fn assert_nothing_is_left(scene: &Scene) {
     }
 }
 
-fn until_nobody_listens(scene: &Scene) {
+fn until_no_client_listens(scene: &Scene) {
     let channels = ["PUBSUB", "CHANNELS", "redisson_lock__channel:*"];
-    let nobody = || scene.server.command(&channels).list().is_empty();
-    eventually(LIMIT, "nobody listens any more", nobody);
+    let no_channel = || scene.server.command(&channels).list().is_empty();
+    eventually(LIMIT, "no client listens", no_channel);
 }
 
-/// A process of ours, which does what it is told for as long as it lives.
+/// A process of ours that waits, holds or works, as its argument says, until it is killed.
 pub(crate) fn mortal(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

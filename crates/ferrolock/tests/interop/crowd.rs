@@ -1,4 +1,4 @@
-//! Waiters of both sides for one lock, `orders`, who get it one after the other.
+//! Waiters of both sides for one lock, `orders`, which get it one after the other.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::task::JoinHandle;
 
 use crate::scene::{Scene, assert_at_once, waiter};
 
-/// Of both sides together.
+/// Clients of both sides together.
 const CLIENTS: i64 = 4;
 
-/// Three of each side, in two clients of each.
+/// Three waiters of each side, in two clients of each.
 pub(crate) struct Crowd {
     waiting: Vec<Waiting>,
 }
@@ -23,7 +23,7 @@ enum Waiting {
 }
 
 impl Crowd {
-    /// Returns when all listen, beside so many others who do.
+    /// Returns when all of them listen, in addition to `others` other clients.
     pub(crate) async fn gather(scene: &Scene, others: i64) -> Self {
         let url = scene.server.url();
         let java = scene.peer.client(&url).open();
@@ -46,11 +46,11 @@ impl Crowd {
         Self { waiting }
     }
 
-    /// No two have it at a time, and nobody waits for the end of a lease.
+    /// No two hold the lock at the same time, and none waits for the end of a lease.
     pub(crate) async fn get_it_one_by_one(mut self, scene: &Scene, mut freed: Duration) {
         while !self.waiting.is_empty() {
-            let somebody = async || self.waiting.iter().any(Waiting::has_it);
-            eventually_async(LIMIT, "somebody has it", somebody).await;
+            let is_granted = async || self.waiting.iter().any(Waiting::has_it);
+            eventually_async(LIMIT, "one of them has it", is_granted).await;
             let holders = scene.holders("orders");
             assert_eq!(holders.len(), 1);
             assert_eq!(holders[0].1, 1);
@@ -72,7 +72,7 @@ impl Waiting {
         }
     }
 
-    /// Who got it lets go again; the time of that.
+    /// The waiter that got the lock releases it; returns when.
     async fn leave(self, freed: Duration) -> Duration {
         match self {
             Waiting::Java(lock, pending) => {

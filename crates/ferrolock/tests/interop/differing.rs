@@ -1,4 +1,4 @@
-//! What each side does otherwise, side by side on one server; the rest of it is told where it matters.
+//! What the two sides do differently, compared on one server; further differences are tested in the files that they concern.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::record::Record;
 use crate::scene::{Scene, channel, is_what_is_left, left};
 
 stories!(
-    a_lock_that_vanished_without_a_word_is_missed_by_java_and_found_by_ours,
-    a_message_makes_ours_ask_once_however_many_wait,
+    a_lock_deleted_without_a_message_is_missed_by_java_and_found_by_ours,
+    a_message_leads_to_one_attempt_of_ours_however_many_wait,
     an_unlock_of_java_takes_a_latch_and_one_of_ours_does_not,
-    who_comes_back_has_its_old_field_in_java_and_a_new_one_in_ours,
+    the_next_acquire_has_the_same_field_in_java_and_a_new_one_in_ours,
     a_label_is_seen_by_ours_alone,
 );
 
@@ -22,8 +22,8 @@ const LEASE: Duration = Duration::from_secs(20);
 /// Much shorter than what is left of the lease.
 const BUDGET: Duration = Duration::from_secs(3);
 
-/// W1, W30: nothing wakes Java before the end of the lease, and at the end of its time it does not look once more.
-async fn a_lock_that_vanished_without_a_word_is_missed_by_java_and_found_by_ours(scene: &Scene) {
+/// W1, W30: nothing wakes Java before the end of the lease, and it makes no last attempt when its waiting time is over.
+async fn a_lock_deleted_without_a_message_is_missed_by_java_and_found_by_ours(scene: &Scene) {
     for name in ["java's", "ours"] {
         let holder = scene.java.thread("holder").lock(name);
         holder.lock_for(LEASE).unwrap();
@@ -31,7 +31,7 @@ async fn a_lock_that_vanished_without_a_word_is_missed_by_java_and_found_by_ours
     let java = scene.java.thread("a").lock("java's");
     let (owner, record) = (java.thread().owner(), Record::of(&scene.server));
     let waiting = java.begin_try_lock_within(BUDGET);
-    // One before it listens, one after: then it sleeps.
+    // One attempt before it listens, one after: then it sleeps.
     let asked = || record.steps_of(&owner) == 2;
     eventually(LIMIT, "Java has asked twice", asked);
     let ours = tokio::spawn(scene.ours.lock("ours").try_lock_for(BUDGET));
@@ -44,8 +44,8 @@ async fn a_lock_that_vanished_without_a_word_is_missed_by_java_and_found_by_ours
     assert!(!java.is_locked().unwrap());
 }
 
-/// W19: of a client's waiters one asks for all.
-async fn a_message_makes_ours_ask_once_however_many_wait(scene: &Scene) {
+/// W19: one attempt is made for all waiters of a client.
+async fn a_message_leads_to_one_attempt_of_ours_however_many_wait(scene: &Scene) {
     const MESSAGES: usize = 20;
     const WAITERS: usize = 10;
     let java = scene.java.thread("a").lock("orders");
@@ -66,7 +66,7 @@ async fn a_message_makes_ours_ask_once_however_many_wait(scene: &Scene) {
     }
 
     let asked = record.steps_of_client(scene.ours.id());
-    // A second apart at first, then ever longer.
+    // The first polls are a second apart, later ones further.
     let polls = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
     eprintln!("{WAITERS} waiters asked {asked} times for {MESSAGES} messages");
     assert!(asked <= MESSAGES + polls, "{asked} and {polls}");
@@ -97,7 +97,7 @@ async fn an_unlock_of_java_takes_a_latch_and_one_of_ours_does_not(scene: &Scene)
     assert_eq!(written.count(), 0);
 }
 
-async fn who_comes_back_has_its_old_field_in_java_and_a_new_one_in_ours(scene: &Scene) {
+async fn the_next_acquire_has_the_same_field_in_java_and_a_new_one_in_ours(scene: &Scene) {
     let java = scene.java.thread("a").lock("java's");
     let ours = scene.ours.lock("ours").owned_by(&Owner::new());
     let mut fields = Vec::new();
@@ -114,7 +114,8 @@ async fn who_comes_back_has_its_old_field_in_java_and_a_new_one_in_ours(scene: &
     assert_ne!(fields[0][1], fields[1][1]);
 }
 
-/// Java leaves it behind when it forces the lock open; it ends by itself, and is not taken for that of the next.
+/// Java leaves the label's key behind when it forces the lock open. The key expires, and its label is not reported for the next
+/// holder.
 async fn a_label_is_seen_by_ours_alone(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     let lock = scene.ours.lock("orders");

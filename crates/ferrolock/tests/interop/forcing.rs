@@ -1,4 +1,4 @@
-//! One side forces a lock of the other open: its holder is told, its late unlock harms nobody, and all who wait get it.
+//! One side forces a lock of the other open: the holder finds out, its late unlock does no harm, and all waiters get the lock.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use crate::record::Record;
 use crate::scene::{Scene, is_what_is_left, left, told};
 
 stories!(
-    our_holder_is_told_by_its_next_renewal_that_java_forced_it_open,
-    our_holder_is_told_by_its_next_call_that_java_forced_it_open,
-    our_late_unlock_does_not_harm_java_who_took_it,
-    javas_holder_is_told_by_its_unlock_that_ours_forced_it_open,
-    javas_late_unlock_does_not_harm_ours_who_took_it,
-    waiters_of_both_sides_get_what_java_forced_open_one_by_one,
-    waiters_of_both_sides_get_what_ours_forced_open_one_by_one,
-    there_is_nothing_to_force_where_nobody_holds,
+    our_next_renewal_reports_that_java_forced_the_lock_open,
+    our_next_call_reports_that_java_forced_the_lock_open,
+    our_late_unlock_does_not_affect_the_hold_of_java,
+    javas_unlock_reports_that_ours_forced_the_lock_open,
+    javas_late_unlock_does_not_affect_our_hold,
+    waiters_of_both_sides_get_a_lock_that_java_forced_open_one_by_one,
+    waiters_of_both_sides_get_a_lock_that_ours_forced_open_one_by_one,
+    forcing_a_free_lock_returns_false_and_sends_no_message,
 );
 
-/// Renewed by a third of it, so that a loss is soon known.
+/// Renewed every third of it, so that a loss is noticed soon.
 const WATCHDOG: Duration = Duration::from_secs(9);
 const INTERVAL: Duration = Duration::from_secs(3);
 const LEASE: Duration = Duration::from_secs(20);
 
-async fn our_holder_is_told_by_its_next_renewal_that_java_forced_it_open(scene: &Scene) {
+async fn our_next_renewal_reports_that_java_forced_the_lock_open(scene: &Scene) {
     let java = scene.java.thread("a");
     let lock = |name: &str| scene.ours.lock(name).watchdog_lease(WATCHDOG);
     let forced = lock("forced").lock().await.unwrap();
@@ -47,7 +47,7 @@ async fn our_holder_is_told_by_its_next_renewal_that_java_forced_it_open(scene: 
     assert!(!java.lock("forced").is_locked().unwrap(), "not revived");
 }
 
-async fn our_holder_is_told_by_its_next_call_that_java_forced_it_open(scene: &Scene) {
+async fn our_next_call_reports_that_java_forced_the_lock_open(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     let lock = scene.ours.lock("orders").lease(LEASE);
     for call in ["check", "renew", "relock", "unlock"] {
@@ -68,7 +68,7 @@ async fn our_holder_is_told_by_its_next_call_that_java_forced_it_open(scene: &Sc
     }
 }
 
-async fn our_late_unlock_does_not_harm_java_who_took_it(scene: &Scene) {
+async fn our_late_unlock_does_not_affect_the_hold_of_java(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     for way in ["unlock", "drop"] {
         let guard = scene.ours.lock("orders").lock().await.unwrap();
@@ -96,7 +96,7 @@ async fn our_late_unlock_does_not_harm_java_who_took_it(scene: &Scene) {
     }
 }
 
-async fn javas_holder_is_told_by_its_unlock_that_ours_forced_it_open(scene: &Scene) {
+async fn javas_unlock_reports_that_ours_forced_the_lock_open(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     java.lock().unwrap();
     java.lock().unwrap();
@@ -113,7 +113,7 @@ async fn javas_holder_is_told_by_its_unlock_that_ours_forced_it_open(scene: &Sce
     java.unlock().unwrap();
 }
 
-async fn javas_late_unlock_does_not_harm_ours_who_took_it(scene: &Scene) {
+async fn javas_late_unlock_does_not_affect_our_hold(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     java.lock().unwrap();
     assert!(scene.ours.lock("orders").force_unlock().await.unwrap());
@@ -133,7 +133,7 @@ async fn javas_late_unlock_does_not_harm_ours_who_took_it(scene: &Scene) {
     guard.unlock().await.unwrap();
 }
 
-async fn waiters_of_both_sides_get_what_java_forced_open_one_by_one(scene: &Scene) {
+async fn waiters_of_both_sides_get_a_lock_that_java_forced_open_one_by_one(scene: &Scene) {
     let _guard = scene.ours.lock("orders").lock().await.unwrap();
     let crowd = Crowd::gather(scene, 0).await;
     let record = Record::of(&scene.server);
@@ -146,7 +146,7 @@ async fn waiters_of_both_sides_get_what_java_forced_open_one_by_one(scene: &Scen
     crowd.get_it_one_by_one(scene, forcing).await;
 }
 
-async fn waiters_of_both_sides_get_what_ours_forced_open_one_by_one(scene: &Scene) {
+async fn waiters_of_both_sides_get_a_lock_that_ours_forced_open_one_by_one(scene: &Scene) {
     scene.java.thread("holder").lock("orders").lock().unwrap();
     let crowd = Crowd::gather(scene, 0).await;
     let record = Record::of(&scene.server);
@@ -158,7 +158,7 @@ async fn waiters_of_both_sides_get_what_ours_forced_open_one_by_one(scene: &Scen
     crowd.get_it_one_by_one(scene, forcing).await;
 }
 
-async fn there_is_nothing_to_force_where_nobody_holds(scene: &Scene) {
+async fn forcing_a_free_lock_returns_false_and_sends_no_message(scene: &Scene) {
     let record = Record::of(&scene.server);
 
     assert!(

@@ -1,4 +1,4 @@
-//! A process of one side stands still for longer than its lease: the other takes over, and what comes late harms nobody.
+//! A process of one side is stopped for longer than its lease: the other side takes over, and late calls do no harm.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ stories!(
     a_process_of_ours_that_was_frozen_waiting_gets_it_in_its_turn,
 );
 
-/// Of those who stand still.
+/// Of the processes that are stopped.
 const LEASE: Duration = Duration::from_secs(3);
-/// Of those who take over: never renewed, so that any change is seen.
+/// Of the processes that take over: never renewed, so that any change is seen.
 const FIXED: Duration = Duration::from_secs(60);
 
-/// A JVM that is to stand still, if there is Java, and its lock.
+/// A JVM that will be stopped, if there is Java, and its lock.
 fn sleeper(scene: &Scene) -> Option<(JavaPeer, JavaLock)> {
     let peer = JavaPeer::start(scene.peer.redisson(), Jvm::Quick)?;
     let client = peer.client(&scene.server.url()).watchdog(LEASE).open();
@@ -64,7 +64,7 @@ async fn assert_ours_is_untouched(
     let ours = guard.owner_id().as_str().to_owned();
     assert_eq!(scene.holders("orders"), [(ours, 1)]);
     let rest = left(&scene.ours.lock("orders")).await;
-    // It was taken a little before.
+    // The lock was taken a little before `begun`.
     assert!(is_what_is_left(rest, FIXED, begun - LEASE), "{rest:?}");
     assert_eq!(record.messages("orders"), 0);
     guard.check().await.unwrap();
@@ -91,7 +91,7 @@ async fn java_takes_over_from_a_frozen_process_of_ours_and_keeps_it(scene: &Scen
     assert!(!scene.ours.lock("orders").is_locked().await.unwrap());
 }
 
-/// The messages of all the turns that it missed are there when it wakes.
+/// When the JVM continues, the messages of all the releases that it missed have arrived.
 async fn a_jvm_that_was_frozen_waiting_gets_it_in_its_turn(scene: &Scene) {
     let Some((peer, java)) = sleeper(scene) else {
         return;
@@ -149,7 +149,7 @@ async fn a_process_of_ours_that_was_frozen_waiting_gets_it_in_its_turn(scene: &S
     assert!(java.try_lock().unwrap());
 }
 
-/// A process of ours that holds or waits, and tells how that went.
+/// A process of ours that holds or waits, and reports what happened.
 pub(crate) fn sleeper_of_ours(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -168,7 +168,7 @@ async fn holds(client: &Client, role: &Role) {
     role.say("holding");
     let reason = guard.lost().await;
     let late = guard.unlock().await.unwrap_err();
-    // By the clock, or by the answer to a renewal, whichever is looked at first.
+    // By the clock, or by the answer to a renewal, whichever is checked first.
     let is_right = matches!(reason, LostReason::Expired | LostReason::TakenOver);
     match is_right && late.kind() == ErrorKind::Lost {
         true => role.say("lost in time, and the unlock says so"),

@@ -1,6 +1,7 @@
-//! Two thousand hand-offs between Java and ours: each is the work of a message, and none waits for an end of time.
+//! Two thousand hand-offs between Java and ours: a message leads to each of them, and none waits for the end of a lease or for
+//! a poll.
 //!
-//! Each side comes while the other holds, and rests before the other leaves. Nothing but the message helps it then. Ours
+//! Each side begins to wait while the other holds, and sleeps before the other releases. Then only the message wakes it. Ours
 //! counts what led to its grants. Java does not poll: without the message it waits for the end of the lease.
 
 use std::time::Duration;
@@ -14,20 +15,20 @@ use crate::grants::{Counts, Grants};
 use crate::scene::{Scene, refusals};
 
 stories!(alone:
-    in_2000_hand_offs_nobody_waits_for_an_end_of_time,
-    a_release_that_nobody_is_told_of_is_seen,
+    in_2000_hand_offs_no_waiter_waits_for_a_lease_or_a_poll,
+    this_test_detects_a_lost_wake_up,
 );
 
 const HAND_OFFS: usize = 2_000;
-/// Of both sides, and never renewed: what the server is asked for is asked for the hand-offs.
+/// Of both sides, and never renewed: all commands on the server belong to the hand-offs.
 const LEASE: Duration = Duration::from_secs(60);
 const BRIEF: Duration = Duration::from_secs(4);
-/// A tenth of it is promised.
+/// Ten times what is promised.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Our safety poll does not come sooner after somebody came.
+/// The earliest time after the start of a wait at which our safety poll comes.
 const NO_POLL_YET: Duration = Duration::from_millis(750);
 
-async fn in_2000_hand_offs_nobody_waits_for_an_end_of_time(scene: &Scene) {
+async fn in_2000_hand_offs_no_waiter_waits_for_a_lease_or_a_poll(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     let mut ours = Ours::start(&scene.server, LEASE);
     let (mut to_java, mut to_ours, mut stalled) = (Vec::new(), Vec::new(), 0);
@@ -45,7 +46,7 @@ async fn in_2000_hand_offs_nobody_waits_for_an_end_of_time(scene: &Scene) {
         let leaving = java.begin::<()>("unlock", json!([])).answer(LIMIT);
         leaving.result.unwrap();
         to_ours.push(ours.granted().saturating_sub(leaving.began));
-        // The machine stood still: a poll that was due comes with the message, or before it.
+        // The machine stalled: a poll that was due comes with the message, or before it.
         stalled += u64::from(leaving.ended - came > NO_POLL_YET);
     }
 
@@ -55,12 +56,12 @@ async fn in_2000_hand_offs_nobody_waits_for_an_end_of_time(scene: &Scene) {
     let woken = to_ours.len() as u64 - grants.lost();
     assert_eq!(grants.handed_off(), woken, "{grants:?}");
     let stall = stalls.seen().pop().unwrap_or_default();
-    took("Java", to_java, stall);
-    took("ours", to_ours, stall);
+    assert_fast("Java", to_java, stall);
+    assert_fast("ours", to_ours, stall);
 }
 
-/// Shows that the story above bites, on both sides.
-async fn a_release_that_nobody_is_told_of_is_seen(scene: &Scene) {
+/// Shows that the test above detects a lost wake-up, on both sides.
+async fn this_test_detects_a_lost_wake_up(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     let mut ours = Ours::start(&scene.server, BRIEF);
     ours.take();
@@ -70,7 +71,7 @@ async fn a_release_that_nobody_is_told_of_is_seen(scene: &Scene) {
     let granted = taking.answer(LIMIT);
     granted.result.unwrap();
     assert!(granted.ended - gone > AT_ONCE, "nothing is lost on Java");
-    // Once when it comes, and once when it has subscribed.
+    // One attempt when it begins to wait, and one when it has subscribed.
     ours.comes(&scene.server, 2);
     vanish(&scene.server);
     ours.granted();
@@ -78,14 +79,15 @@ async fn a_release_that_nobody_is_told_of_is_seen(scene: &Scene) {
     assert_eq!(ours.grants().lost(), 1);
 }
 
-/// The lock goes, and not by a release.
+/// The lock is deleted without a message.
 fn vanish(server: &Server) -> Duration {
     let gone = now();
     assert_eq!(server.command(&["DEL", "orders"]), Reply::Int(1));
     gone
 }
 
-/// Lets Java take the lock, which is held, and returns when it rests: it has asked, subscribed, and asked again.
+/// Lets Java begin to wait for the lock, which is held; returns when Java sleeps: it has made an attempt, subscribed, and made
+/// a second attempt.
 fn java_comes(server: &Server, java: &JavaLock) -> Pending<()> {
     let before = refusals(server);
     let taking = java.begin("lock", json!([LEASE.as_millis() as u64, MS]));
@@ -94,8 +96,8 @@ fn java_comes(server: &Server, java: &JavaLock) -> Pending<()> {
     taking
 }
 
-/// Tells how long the hand-offs took. All were made at once, but for what the machine itself stood still.
-fn took(whom: &str, mut times: Vec<Duration>, stall: Duration) {
+/// Prints how long the hand-offs took. Asserts that all were made at once, apart from the time that the machine itself stalled.
+fn assert_fast(whom: &str, mut times: Vec<Duration>, stall: Duration) {
     times.sort();
     let of_a_thousand = |rank: usize| times[(times.len() - 1) * rank / 1000];
     let (median, late, slowest) = (of_a_thousand(500), of_a_thousand(990), of_a_thousand(1000));
@@ -106,7 +108,7 @@ fn took(whom: &str, mut times: Vec<Duration>, stall: Duration) {
     assert!(slowest < AT_ONCE + stall, "to {whom}: {slowest:?}");
 }
 
-/// A process of ours, as the story sees it.
+/// A process of ours, seen from the test.
 struct Ours(Child);
 
 impl Ours {
@@ -123,7 +125,8 @@ impl Ours {
         self.granted();
     }
 
-    /// Lets it take the lock, which is held, and returns when it was refused so often; when it came.
+    /// Lets it begin to wait for the lock, which is held; returns when it has been refused `refused` times. Returns when it
+    /// began.
     fn comes(&mut self, server: &Server, refused: u64) -> Duration {
         let (before, came) = (refusals(server), now());
         self.0.say("take");
@@ -133,18 +136,18 @@ impl Ours {
         came
     }
 
-    /// When it was granted what it came for.
+    /// Waits for the grant; returns when it came.
     fn granted(&mut self) -> Duration {
-        self.hears_when()
+        self.read_time()
     }
 
-    /// Gives the lock back; when that began.
+    /// Releases the lock; returns when that began.
     fn leave(&mut self) -> Duration {
         self.0.say("leave");
-        self.hears_when()
+        self.read_time()
     }
 
-    fn hears_when(&mut self) -> Duration {
+    fn read_time(&mut self) -> Duration {
         Duration::from_nanos(self.0.hear(LIMIT).parse().unwrap())
     }
 
@@ -154,7 +157,7 @@ impl Ours {
     }
 }
 
-/// Takes and leaves the lock as it is told, and says when it was granted and when it left.
+/// Takes and releases the lock on command, and reports when it was granted and when it released.
 pub(crate) fn taker(role: &Role) {
     let counts = Counts::begin();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -168,12 +171,12 @@ pub(crate) fn taker(role: &Role) {
             match role.hear().as_str() {
                 "take" => {
                     held = Some(lock.lock().await.unwrap());
-                    says(role, now());
+                    report_time(role, now());
                 }
                 "leave" => {
                     let left = now();
                     held.take().expect("it holds").unlock().await.unwrap();
-                    says(role, left);
+                    report_time(role, left);
                 }
                 _ => role.say(&serde_json::to_string(&counts.by_cause()).unwrap()),
             }
@@ -181,6 +184,6 @@ pub(crate) fn taker(role: &Role) {
     });
 }
 
-fn says(role: &Role, when: Duration) {
+fn report_time(role: &Role, when: Duration) {
     role.say(&when.as_nanos().to_string());
 }

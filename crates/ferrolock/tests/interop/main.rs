@@ -1,20 +1,20 @@
 //! Ours and the real Redisson on one server: the same lock, seen from both sides.
 //!
-//! | file | what it tells |
+//! | file | what it tests |
 //! |---|---|
-//! | [`scene`] | a server with a client of each side, and what a story is |
+//! | [`scene`] | a server with a client of each side, and how a test runs on it |
 //! | [`record`] | every command that a server was sent |
 //! | [`crowd`] | waiters of both sides for one lock |
-//! | [`taking_over`] | one side holds, the other is busy for as long and gets the lock at once when it is free |
-//! | [`handing_over`] | two thousand hand-offs to and fro, each by its message |
-//! | [`contending`] | two JVMs and two processes of ours at one lock: exclusion, and a share for each side |
+//! | [`taking_over`] | one side holds: the other finds the lock busy until it is free, and then gets it at once |
+//! | [`handing_over`] | two thousand hand-offs back and forth, each by a message |
+//! | [`contending`] | two JVMs and two processes of ours compete for one lock: exclusion, and a share for each side |
 //! | [`agreeing`] | random scripts: at every step both sides, a model and the server agree |
 //! | [`reentering`] | one side enters more than once: the other sees every step |
-//! | [`renewing`] | the watchdog of each side keeps its locks from the other, and ours not once longer |
-//! | [`forcing`] | one side forces a lock of the other open: who is told, and who gets it |
+//! | [`renewing`] | the watchdog of each side keeps its locks from the other; ours makes no renewal after a release |
+//! | [`forcing`] | one side forces a lock of the other open: how the holder finds out, and which waiter gets the lock |
 //! | [`crashing`] | a process of one side dies: the other goes on |
-//! | [`freezing`] | a process of one side stands still for longer than its lease, and goes on too late |
-//! | [`differing`] | what each side does otherwise, side by side |
+//! | [`freezing`] | a process of one side is stopped for longer than its lease, and continues too late |
+//! | [`differing`] | what the two sides do differently |
 #![allow(
     missing_docs,
     clippy::unwrap_used,

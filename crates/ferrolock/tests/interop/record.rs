@@ -1,9 +1,9 @@
-//! What a server is told while a story goes on: every command, in its order.
+//! Every command that a server gets while a test runs, in order.
 
 use testkit::java::now;
 use testkit::{LIMIT, Monitor, Reply, Server};
 
-/// The commands since it was begun.
+/// The commands since the record was created.
 pub(crate) struct Record<'a> {
     server: &'a Server,
     monitor: Monitor,
@@ -17,7 +17,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Every command so far, those of scripts among them.
+    /// Every command so far, including those of scripts.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mark = format!("mark-{}", now().as_nanos());
         let echo = self.server.command(&["ECHO", &mark]);
@@ -30,11 +30,11 @@ impl<'a> Record<'a> {
     pub(crate) fn messages(&self, name: &str) -> usize {
         let channel = format!("\"{}\"", crate::scene::channel(name));
         let lines = self.lines();
-        let told = lines.iter().filter(|line| is_a(line, "PUBLISH"));
-        told.filter(|line| line.contains(&channel)).count()
+        let published = lines.iter().filter(|line| is_a(line, "PUBLISH"));
+        published.filter(|line| line.contains(&channel)).count()
     }
 
-    /// How many steps of scripts named this owner. An attempt takes one, of Java granted or not, of ours in vain.
+    /// How many steps of scripts named this owner. An attempt takes one step: for Java always, for ours if it is refused.
     pub(crate) fn steps_of(&self, owner: &str) -> usize {
         self.steps_with(&format!("\"{owner}\""))
     }

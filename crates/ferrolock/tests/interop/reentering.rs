@@ -14,21 +14,21 @@ stories!(
     java_sees_each_step_of_our_reentries,
     only_the_last_unlock_of_java_wakes_ours,
     only_the_last_unlock_of_ours_wakes_java,
-    a_shorter_lease_cuts_what_java_holds_and_ours_gets_in,
-    a_shorter_lease_cuts_nothing_of_ours_and_java_stays_out,
-    a_partial_unlock_cuts_javas_longer_lease_and_not_ours,
+    a_shorter_lease_shortens_javas_hold_and_ours_gets_the_lock,
+    a_shorter_lease_does_not_shorten_our_hold_and_java_finds_it_busy,
+    a_partial_unlock_shortens_javas_longer_lease_and_not_ours,
 );
 
-/// Each longer than the one before.
+/// Each longer than the previous one.
 const LEASES: [Duration; 3] = [
     Duration::from_secs(20),
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
 const LONGEST: Duration = LEASES[2];
-/// Short, for those who wait for its end.
+/// Short, because the test waits for its end.
 const BRIEF: Duration = Duration::from_secs(2);
-/// Without a lease of the caller's own, on both sides.
+/// Used where the caller gives no lease, on both sides.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
 async fn ours_sees_each_step_of_javas_reentries(scene: &Scene) {
@@ -38,13 +38,13 @@ async fn ours_sees_each_step_of_javas_reentries(scene: &Scene) {
     for (count, lease) in (1..).zip(LEASES) {
         let begun = Instant::now();
         java.lock_for(lease).unwrap();
-        ours_sees(&ours, &owner, count, lease, begun).await;
+        assert_ours_sees(&ours, &owner, count, lease, begun).await;
     }
     for count in [2, 1] {
         let begun = Instant::now();
         java.unlock().unwrap();
-        // The instance remembers its last lease.
-        ours_sees(&ours, &owner, count, LONGEST, begun).await;
+        // The Java object remembers its last lease.
+        assert_ours_sees(&ours, &owner, count, LONGEST, begun).await;
     }
     java.unlock().unwrap();
 
@@ -53,7 +53,7 @@ async fn ours_sees_each_step_of_javas_reentries(scene: &Scene) {
     assert!(ours.try_lock().await.unwrap().is_some());
 }
 
-async fn ours_sees(lock: &Lock, owner: &str, count: u32, lease: Duration, begun: Instant) {
+async fn assert_ours_sees(lock: &Lock, owner: &str, count: u32, lease: Duration, begun: Instant) {
     assert!(lock.is_locked().await.unwrap());
     assert!(lock.try_lock().await.unwrap().is_none());
     let rest = left(lock).await;
@@ -75,13 +75,13 @@ async fn java_sees_each_step_of_our_reentries(scene: &Scene) {
     for (count, lease) in (1..).zip(LEASES) {
         begun = Instant::now();
         guards.push(lock.clone().lease(lease).lock().await.unwrap());
-        java_sees(scene, &java, &guards[0], count, begun, lease);
+        assert_java_sees(scene, &java, &guards[0], count, begun, lease);
     }
-    // Each hold keeps its own lease; what is longer than needed stays.
+    // Each hold has its own lease; the lease on the server is not shortened.
     for count in [2, 1] {
         let unlocked = guards.pop().unwrap().unlock().await.unwrap();
         assert_eq!(unlocked, Unlocked::StillHeld(count));
-        java_sees(scene, &java, &guards[0], count, begun, LONGEST);
+        assert_java_sees(scene, &java, &guards[0], count, begun, LONGEST);
     }
     let unlocked = guards.pop().unwrap().unlock().await.unwrap();
 
@@ -92,7 +92,7 @@ async fn java_sees_each_step_of_our_reentries(scene: &Scene) {
     assert!(java.try_lock().unwrap());
 }
 
-fn java_sees(
+fn assert_java_sees(
     scene: &Scene,
     java: &JavaLock,
     guard: &Guard,
@@ -104,14 +104,14 @@ fn java_sees(
     assert!(!java.try_lock().unwrap());
     assert!(!java.is_held().unwrap());
     assert_eq!(java.hold_count().unwrap(), 0);
-    let rest = javas_look(java);
+    let rest = left_for_java(java);
     assert!(is_what_is_left(rest, lease, begun), "{rest:?} of {lease:?}");
     let held = (guard.owner_id().as_str().to_owned(), count);
     assert_eq!(scene.holders("orders"), [held]);
 }
 
 /// What is left of a lease as Java sees it.
-fn javas_look(java: &JavaLock) -> Duration {
+fn left_for_java(java: &JavaLock) -> Duration {
     Duration::from_millis(java.remaining_ms().unwrap().try_into().unwrap())
 }
 
@@ -147,7 +147,7 @@ async fn only_the_last_unlock_of_ours_wakes_java(scene: &Scene) {
     }
     let record = Record::of(&scene.server);
     let waiting = java.begin_lock();
-    // One before it listens, one after: then it sleeps.
+    // One attempt before it listens, one after: then it sleeps.
     let asked = || record.steps_of(&owner) == 2;
     eventually(LIMIT, "Java has asked twice", asked);
 
@@ -167,8 +167,8 @@ async fn only_the_last_unlock_of_ours_wakes_java(scene: &Scene) {
     assert_eq!(record.steps_of(&owner), 3);
 }
 
-/// W15: the inner lease becomes that of the whole, and the watchdog comes too late for it.
-async fn a_shorter_lease_cuts_what_java_holds_and_ours_gets_in(scene: &Scene) {
+/// W15: the inner lease becomes the lease of all holds, and the watchdog's renewal comes too late for it.
+async fn a_shorter_lease_shortens_javas_hold_and_ours_gets_the_lock(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders").fresh();
     java.lock().unwrap();
     let rest = left(&scene.ours.lock("orders")).await;
@@ -186,7 +186,7 @@ async fn a_shorter_lease_cuts_what_java_holds_and_ours_gets_in(scene: &Scene) {
     guard.check().await.unwrap();
 }
 
-async fn a_shorter_lease_cuts_nothing_of_ours_and_java_stays_out(scene: &Scene) {
+async fn a_shorter_lease_does_not_shorten_our_hold_and_java_finds_it_busy(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     let lock = scene.ours.lock("orders").owned_by(&Owner::new());
     let begun = Instant::now();
@@ -194,21 +194,21 @@ async fn a_shorter_lease_cuts_nothing_of_ours_and_java_stays_out(scene: &Scene) 
 
     let inner = lock.clone().lease(BRIEF).lock().await.unwrap();
 
-    let rest = javas_look(&java);
+    let rest = left_for_java(&java);
     assert!(is_what_is_left(rest, WATCHDOG, begun), "{rest:?}");
     assert!(!java.try_lock_within(BRIEF * 5 / 4).unwrap());
-    // The inner hold is over, by the clock that only its holder has; the outer one is not.
+    // The inner hold is over, by the clock of its holder; the outer one is not.
     assert!(!inner.is_held());
     assert!(outer.is_held());
-    let rest = javas_look(&java);
+    let rest = left_for_java(&java);
     assert!(rest > BRIEF * 10, "{rest:?}");
     drop(inner);
     assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
     assert!(java.try_lock().unwrap());
 }
 
-/// W15: through another instance, which knows nothing of the lease.
-async fn a_partial_unlock_cuts_javas_longer_lease_and_not_ours(scene: &Scene) {
+/// W15: by another Java object, which does not know the lease.
+async fn a_partial_unlock_shortens_javas_longer_lease_and_not_ours(scene: &Scene) {
     let java = scene.java.thread("a").lock("java's").fresh();
     let ours = scene.ours.lock("ours").owned_by(&Owner::new());
     let begun = Instant::now();
@@ -223,6 +223,6 @@ async fn a_partial_unlock_cuts_javas_longer_lease_and_not_ours(scene: &Scene) {
 
     let rest = left(&scene.ours.lock("java's")).await;
     assert!(rest <= WATCHDOG, "{rest:?}");
-    let rest = javas_look(&scene.java.thread("a").lock("ours"));
+    let rest = left_for_java(&scene.java.thread("a").lock("ours"));
     assert!(is_what_is_left(rest, LONGEST, begun), "{rest:?}");
 }

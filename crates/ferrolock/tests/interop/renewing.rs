@@ -1,4 +1,4 @@
-//! The watchdog of each side keeps its locks from the other, as long as they are held; ours not once longer.
+//! The watchdog of each side keeps its locks from the other as long as they are held; ours makes no renewal after a release.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ stories!(
     ours_keeps_its_lock_for_three_leases_while_java_waits,
     no_renewal_follows_our_releases_beside_java,
     a_busy_java_renews_more_than_once_an_interval_and_ours_does_not,
-    a_renewal_cuts_javas_longer_lease_and_not_ours,
-    a_stray_renewal_of_java_changes_nothing_of_ours,
-    a_late_renewal_of_ours_changes_nothing_of_java,
+    a_renewal_shortens_javas_longer_lease_and_not_ours,
+    a_late_renewal_of_java_does_not_affect_our_hold,
+    a_late_renewal_of_ours_does_not_affect_the_hold_of_java,
 );
 
-/// On both sides: it ends only if this machine stands still for two seconds.
+/// On both sides: it ends only if this machine stalls for two seconds.
 const LEASE: Duration = Duration::from_secs(3);
 /// A third of it, on both sides.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ async fn ours_keeps_its_lock_for_three_leases_while_java_waits(scene: &Scene) {
     assert!(java.is_held().unwrap());
 }
 
-/// Java holds a name, waits for another, and fights for a third, while ours comes and goes.
+/// Java holds one name, waits for a second, and competes for a third, while ours takes and releases locks.
 async fn no_renewal_follows_our_releases_beside_java(scene: &Scene) {
     let (java, ours) = (java(scene, LEASE), ours(scene, LEASE).await);
     java.thread("a").lock("java's").lock().unwrap();
@@ -98,7 +98,7 @@ async fn no_renewal_follows_our_releases_beside_java(scene: &Scene) {
 
     let mut holders = JoinSet::new();
     for n in 0..60_u32 {
-        // Spread over the time in which renewals are due.
+        // The releases are spread over the time in which renewals are due.
         let time = INTERVAL * 3 / 4 + Duration::from_millis(6) * n;
         holders.spawn(hold_for(ours.lock(format!("n{n}")), time));
     }
@@ -113,7 +113,7 @@ async fn no_renewal_follows_our_releases_beside_java(scene: &Scene) {
     let rounds = fighting.wait().unwrap().done;
     kept.unlock().await.unwrap();
     waiting.wait().unwrap();
-    // Some renewals, had anything been left.
+    // Time for some renewals, if anything were left to renew.
     tokio::time::sleep(INTERVAL * 2).await;
 
     assert_eq!(counter.read(), rounds + 60);
@@ -134,12 +134,12 @@ async fn hold_for(lock: Lock, time: Duration) {
     guard.unlock().await.unwrap();
 }
 
-/// No command names a tenure of the client's after its release; how many renewals and releases there were.
+/// Asserts that no command names a tenure of the client after its release; returns how many renewals and releases there were.
 fn assert_nothing_follows_a_release(lines: &[String], client: &str) -> (usize, usize) {
     let mut released = BTreeSet::new();
     let mut renewed = 0;
     for (n, line) in lines.iter().enumerate() {
-        // A call that renews names many.
+        // One call renews many tenures.
         for tenure in line.split('"').filter(|word| word.starts_with(client)) {
             assert!(!released.contains(tenure), "after its release: {line}");
             if is_a(line, "HDEL") {
@@ -151,13 +151,13 @@ fn assert_nothing_follows_a_release(lines: &[String], client: &str) -> (usize, u
     (renewed, released.len())
 }
 
-/// Whether the script went on to raise the lease, as that of a renewal does.
+/// Whether the script then raised the lease, as the script of a renewal does.
 fn is_followed_by_a_lease(lines: &[String]) -> bool {
     let mut steps = lines.iter().skip(1).filter(|line| line.contains(" lua] "));
     steps.next().is_some_and(|line| is_a(line, "PEXPIRE"))
 }
 
-/// W29: in the newest, each earlier lock and unlock leaves a timer that renews all that is held then.
+/// W29: in the newest version, each earlier lock and unlock leaves a timer that renews everything that is held then.
 async fn a_busy_java_renews_more_than_once_an_interval_and_ours_does_not(scene: &Scene) {
     // Long enough for all of the pairs.
     const INTERVAL: Duration = Duration::from_secs(2);
@@ -184,7 +184,7 @@ async fn a_busy_java_renews_more_than_once_an_interval_and_ours_does_not(scene: 
     };
     let (javas, ours) = (leases_of("java's"), leases_of("ours"));
     eprintln!("{intervals:.1} intervals: {javas} renewals by Java, {ours} by ours");
-    // A little early each, as ours always is.
+    // Each of our renewals comes a little early.
     assert!(ours >= 1 && ours as f64 <= intervals * 1.5 + 1.0);
     match scene.peer.redisson() {
         Redisson::Newest => assert!(javas >= 10, "{javas}"),
@@ -193,8 +193,8 @@ async fn a_busy_java_renews_more_than_once_an_interval_and_ours_does_not(scene: 
     assert!(guard.is_held());
 }
 
-/// W15: a renewal of Java sets the lease, one of ours only raises it.
-async fn a_renewal_cuts_javas_longer_lease_and_not_ours(scene: &Scene) {
+/// W15: a renewal by Java sets the lease, one of ours only raises it.
+async fn a_renewal_shortens_javas_longer_lease_and_not_ours(scene: &Scene) {
     let java = java(scene, LEASE).thread("a").lock("java's").fresh();
     let ours = ours(scene, LEASE)
         .await
@@ -217,7 +217,7 @@ async fn a_renewal_cuts_javas_longer_lease_and_not_ours(scene: &Scene) {
     drop((outer, inner));
 }
 
-async fn a_stray_renewal_of_java_changes_nothing_of_ours(scene: &Scene) {
+async fn a_late_renewal_of_java_does_not_affect_our_hold(scene: &Scene) {
     let java = java(scene, LEASE).thread("a").lock("orders");
     java.lock().unwrap();
     let owner = java.thread().owner();
@@ -235,9 +235,9 @@ async fn a_stray_renewal_of_java_changes_nothing_of_ours(scene: &Scene) {
     guard.check().await.unwrap();
 }
 
-async fn a_late_renewal_of_ours_changes_nothing_of_java(scene: &Scene) {
+async fn a_late_renewal_of_ours_does_not_affect_the_hold_of_java(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
-    // Long enough that Java has it before the first renewal.
+    // Long enough that Java has the lock before the first renewal.
     let guard = ours(scene, LEASE * 3)
         .await
         .lock("orders")

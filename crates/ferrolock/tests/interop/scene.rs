@@ -1,8 +1,8 @@
-//! Where a story happens: a server, a client of ours, and one of Redisson's in a JVM that all stories share.
+//! The place of a test (a story): a server, a client of ours, and a Redisson client in a JVM that all stories share.
 //!
 //! A story is an `async fn` over a [`Scene`]. `stories!` makes three tests of it: on Redis and on Valkey with the newest
-//! Redisson, and on Redis with the oldest. What needs the machine for itself, or keeps it from others,
-//! is listed behind `alone:`.
+//! Redisson, and on Redis with the oldest. Stories that need the machine for themselves, or slow down others, are listed behind
+//! `alone:`.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -28,28 +28,28 @@ macro_rules! stories {
     ($($story:ident),+ $(,)?) => { stories!(@ play $($story)+); };
 }
 
-/// A server of the story's own, with both sides on it.
+/// A server for one story, with a client of each side.
 pub(crate) struct Scene {
-    /// The JVM; stories that end one start their own.
+    /// The shared JVM; stories that end a JVM start their own.
     pub(crate) peer: &'static JavaPeer,
     /// With Redisson's usual settings.
     pub(crate) java: JavaClient,
     /// With the usual settings.
     pub(crate) ours: Client,
-    /// The last to go: a Redisson without its server goes on looking for it.
+    /// Dropped last: a Redisson client without its server keeps trying to connect.
     pub(crate) server: Server,
 }
 
-/// Read by all stories, written by those that are played alone.
+/// Read-locked by all stories, write-locked by those that run alone.
 static QUIET: RwLock<()> = RwLock::new(());
 
-/// Plays a story; says so where there is no such server or no Java.
+/// Runs a story; reports it where there is no such server or no Java.
 pub(crate) fn play(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
     let _among_others = QUIET.read().unwrap_or_else(PoisonError::into_inner);
     perform(kind, redisson, story);
 }
 
-/// Plays a story while no other is played.
+/// Runs a story while no other runs.
 pub(crate) fn play_alone(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
     let _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner);
     perform(kind, redisson, story);
@@ -62,7 +62,7 @@ fn perform(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
     let Some(peer) = JavaPeer::shared(redisson) else {
         return;
     };
-    // Two workers: a story blocks where it waits for Java, and ours goes on.
+    // Two workers: a story blocks its thread while it waits for Java, and our client must go on.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -81,13 +81,14 @@ fn perform(kind: Kind, redisson: Redisson, story: impl AsyncFn(&Scene)) {
 }
 
 impl Scene {
-    /// Waits until so many clients listen for the release of a lock.
+    /// Waits until `by` clients listen for the release of a lock.
     pub(crate) fn until_awaited(&self, name: &str, by: i64) {
         self.server.wait_for_subscribers(&channel(name), by);
     }
 
-    /// Ours, waiting for a lock that nobody else asks for, when nothing but a message or the end of the lease would let it
-    /// ask again within a second: it came, subscribed and polled once, and the next poll is farther away.
+    /// A waiter of ours for a lock that no other client asks for. Returns when only a message or the end of the lease would
+    /// lead to an attempt within the next second: the waiter has made its first attempt, subscribed and polled once, and
+    /// the next poll is further away.
     pub(crate) fn waiter_at_rest(&self, lock: Lock) -> JoinHandle<(Guard, Duration)> {
         let before = refusals(&self.server);
         let waiting = waiter(lock);
@@ -98,7 +99,7 @@ impl Scene {
         waiting
     }
 
-    /// Who holds a lock, and how often, as the server has it.
+    /// The holders of a lock and their counts, as the server has them.
     pub(crate) fn holders(&self, name: &str) -> Vec<(String, u32)> {
         let fields = self.server.command(&["HGETALL", name]).texts();
         let pairs = fields.chunks(2);
@@ -108,7 +109,7 @@ impl Scene {
     }
 }
 
-/// How often the server has told somebody that a lock is held: how long that lasts is what it looks up then.
+/// How often the server has answered that a lock is held: the script looks up the remaining lease then.
 pub(crate) fn refusals(server: &Server) -> u64 {
     let stats = server.commandstats();
     stats.get("pttl").copied().unwrap_or_default()
@@ -119,7 +120,7 @@ pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }
 
-/// Ours, waiting in a task for a lock; when it has it, it tells the time by [`now`].
+/// A waiter of ours, in a task; returns the guard, and when it got the lock by [`now`].
 pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
@@ -127,15 +128,15 @@ pub(crate) fn waiter(lock: Lock) -> JoinHandle<(Guard, Duration)> {
     })
 }
 
-/// Why the guard's hold was lost, as soon as it knows.
+/// Waits until the guard's hold is lost; returns why.
 pub(crate) async fn told(guard: &Guard) -> LostReason {
     let told = tokio::time::timeout(LIMIT, guard.lost()).await;
     told.expect("the holder is told")
 }
 
-/// What must happen at once, and did, so long after its cause.
+/// Asserts that something happened at once after its cause, and prints how long it took.
 ///
-/// A tenth of it is promised.
+/// The limit is ten times what is promised.
 #[track_caller]
 pub(crate) fn assert_at_once(what: &str, from: Duration, to: Duration) {
     assert!(to + GRAIN >= from, "{what}: before its cause");
@@ -144,7 +145,7 @@ pub(crate) fn assert_at_once(what: &str, from: Duration, to: Duration) {
     assert!(took < Duration::from_secs(1), "{what}: {took:?}");
 }
 
-/// What is left of a lease as ours sees it.
+/// What is left of a lease as our client sees it.
 pub(crate) async fn left(lock: &Lock) -> Duration {
     match lock.remaining().await.unwrap() {
         Remaining::Left(time) => time,
@@ -152,10 +153,10 @@ pub(crate) async fn left(lock: &Lock) -> Duration {
     }
 }
 
-/// When the lease that a lock has now ends, by [`now`], or a moment before that.
+/// When the current lease of a lock ends, by [`now`], or a moment before that.
 ///
-/// A renewal that a process sent just before it was stopped or killed counts: it is at the server by now, and the server
-/// has looked at all that is there between two questions.
+/// This includes a renewal that a process sent just before it was stopped or killed: the renewal has arrived at the server by
+/// now, and the server processes everything that has arrived between two of these requests.
 pub(crate) async fn lease_end(lock: &Lock) -> Duration {
     left(lock).await;
     left(lock).await;
@@ -163,10 +164,10 @@ pub(crate) async fn lease_end(lock: &Lock) -> Duration {
     asked + left(lock).await
 }
 
-/// Whether the time lies in the last part of the lease that passed since `begun`, seen now.
+/// Whether `left` is what remains now of a lease that began at or after `begun`.
 pub(crate) fn is_what_is_left(left: Duration, lease: Duration, begun: Instant) -> bool {
     left <= lease && left + begun.elapsed() + GRAIN >= lease
 }
 
-/// Redis rounds times to milliseconds, here and there.
+/// Redis rounds times to milliseconds in some places.
 const GRAIN: Duration = Duration::from_millis(5);

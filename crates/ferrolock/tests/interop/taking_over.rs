@@ -1,4 +1,4 @@
-//! One side holds: the other is busy for as long, and gets the lock at once when it is free, however that came.
+//! One side holds: the other finds the lock busy until it is free, and then gets it at once, however it became free.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use testkit::{JavaPeer, LIMIT};
 use crate::scene::{Scene, assert_at_once, is_what_is_left, lease_end, left, waiter};
 
 stories!(
-    while_java_holds_ours_is_busy_for_as_long,
-    while_ours_holds_java_is_busy_for_as_long,
+    while_java_holds_ours_finds_it_busy_with_the_same_lease,
+    while_ours_holds_java_finds_it_busy_with_the_same_lease,
     ours_gets_it_when_java_unlocks,
     java_gets_it_when_ours_unlocks,
     ours_gets_it_when_javas_lease_ends,
@@ -23,14 +23,14 @@ stories!(
 );
 
 const LEASE: Duration = Duration::from_secs(20);
-/// Short, for those who wait for its end.
+/// Short, because the test waits for its end.
 const BRIEF: Duration = Duration::from_secs(2);
-/// Without a lease of the caller's own, on both sides.
+/// Used where the caller gives no lease, on both sides.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-async fn while_java_holds_ours_is_busy_for_as_long(scene: &Scene) {
+async fn while_java_holds_ours_finds_it_busy_with_the_same_lease(scene: &Scene) {
     let thread = scene.java.thread("a");
-    // Else the second hold would have the lease of the first, with an old Redisson (W15).
+    // Otherwise the second hold would have the lease of the first, with an old Redisson (W15).
     let java = thread.lock("orders").fresh();
     let ours = scene.ours.lock("orders");
     for lease in [LEASE, WATCHDOG] {
@@ -53,7 +53,7 @@ async fn while_java_holds_ours_is_busy_for_as_long(scene: &Scene) {
     }
 }
 
-async fn while_ours_holds_java_is_busy_for_as_long(scene: &Scene) {
+async fn while_ours_holds_java_finds_it_busy_with_the_same_lease(scene: &Scene) {
     let java = scene.java.thread("a").lock("orders");
     for lease in [LEASE, WATCHDOG] {
         let begun = Instant::now();
@@ -209,7 +209,7 @@ async fn java_gets_it_a_lease_after_our_process_was_killed(scene: &Scene) {
     assert_at_once("the lease of a killed process to Java", end, granted.ended);
 }
 
-/// When the lease of a dead holder ends, by [`now`]; it holds the lock still.
+/// When the lease of a dead holder ends, by [`now`]; asserts that it still holds the lock.
 async fn end_of_the_lease_of(owner: &str, scene: &Scene) -> Duration {
     let lock = scene.ours.lock("orders");
     let end = lease_end(&lock).await;
@@ -219,7 +219,7 @@ async fn end_of_the_lease_of(owner: &str, scene: &Scene) -> Duration {
     end
 }
 
-/// A process of ours that holds the lock for as long as it lives.
+/// A process of ours that holds the lock until it is killed.
 pub(crate) fn holder(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -1,8 +1,8 @@
 //! Our library in the role of a recorded client.
 //!
-//! A thread `U:42` is client `U` and an [`Owner`] of it, with the stack of guards it has on each name; `unlock` gives
-//! back the youngest. The player knows no more of a client than the methods here: whoever else has them, a client of
-//! another make for one, can play `U` or `V` just as well.
+//! A thread `U:42` is client `U` and an [`Owner`] of it, with the stack of guards it has on each name; `unlock` releases the
+//! youngest. The player uses only the methods here: any other client with the same methods, such as one of another library,
+//! could play `U` or `V` too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Actor {
     owners: BTreeMap<Caller, Owner>,
     guards: BTreeMap<(Caller, String), Vec<Guard>>,
     pending: BTreeMap<usize, Pending>,
-    /// Fields on the server, and whose they are.
+    /// Fields on the server, and their owners.
     fields: BTreeMap<String, Caller>,
     habits: BTreeSet<Habit>,
 }
@@ -55,7 +55,7 @@ impl Actor {
         }
     }
 
-    /// Makes the call of a step, and leaves it waiting if it waited in Java.
+    /// Makes the call of a step; if the call waited in Java, returns while it waits.
     pub(crate) async fn call(&mut self, step: &Step) -> Seen {
         let handle = self.handle(step);
         let me = self.owner(step.owner);
@@ -79,7 +79,7 @@ impl Actor {
         }
     }
 
-    /// How many guards the caller of a step has for its object: as often it can call `unlock`.
+    /// How many guards the caller of a step has for its object: it can call `unlock` as often.
     pub(crate) fn guards(&self, step: &Step) -> usize {
         self.guards.get(&place(step)).map_or(0, Vec::len)
     }
@@ -103,12 +103,12 @@ impl Actor {
         steps.map(|(step, pending)| (*step, pending.call.is_finished()))
     }
 
-    /// Whose field that is.
+    /// The owner of that field.
     pub(crate) fn owner_of(&self, field: &str) -> Option<Caller> {
         self.fields.get(field).copied()
     }
 
-    /// Gives up whatever is left, and tells what it did otherwise all along.
+    /// Releases what is still held, and returns the habits in which it differed from Redisson.
     pub(crate) async fn leave(mut self) -> BTreeSet<Habit> {
         self.guards.clear();
         self.client.shutdown(LIMIT).await.unwrap();
@@ -151,7 +151,7 @@ impl Actor {
         }
     }
 
-    /// Re-entry keeps the field; whoever comes in anew has one that nobody had before.
+    /// Re-entry keeps the field; a new acquisition has a field that was never used before.
     fn enter(&mut self, step: &Step, guard: Guard) {
         let id = guard.owner_id();
         let field = id.to_string();
@@ -171,7 +171,7 @@ impl Actor {
         guards.push(guard);
     }
 
-    /// A handle as the caller of a step would make it: all that Java's object remembers is said anew.
+    /// A handle as the caller of a step would make it: everything that Java's object remembers is set again.
     fn handle(&mut self, step: &Step) -> Lock {
         let Object { kind, name, .. } = object(step);
         let lock = self.client.lock(name).owned_by(&self.owner(step.owner));

@@ -1,4 +1,4 @@
-//! An owner who comes again with a guard in hand that is lost.
+//! An owner acquires a lock again while it still has a lost guard of it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ferrolock::{Client, ErrorKind, LostReason, Owner, Unlocked};
 const LEASE: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_whose_hold_ran_out_comes_as_somebody_new_and_revives_nothing() {
+async fn an_owner_whose_hold_ran_out_gets_a_new_hold_and_the_old_one_stays_lost() {
     let client = Client::memory();
     let me = Owner::new();
     let lock = client.lock("orders").owned_by(&me);
@@ -38,7 +38,7 @@ async fn a_non_reentrant_lock_whose_lease_ran_out_can_be_taken_again_by_its_owne
     );
     outer.lost().await;
 
-    // There is nothing to wait for itself for: it gets the lock when the server has ended the lease.
+    // It would not wait for itself: it gets the lock when the engine has ended the lease.
     let next = lock.lock().await.unwrap();
 
     assert!(next.is_held() && !outer.is_held());

@@ -1,4 +1,4 @@
-//! Mistakes of the caller: told at once, typed, and nothing is sent.
+//! Mistakes of the caller: the call fails at once with a typed error, and nothing is sent.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::{connect, on_each_server, runtime};
 
 const LONG: Duration = Duration::MAX;
 
-/// What a client sends for its locks, so far.
+/// The commands that clients have sent for their locks so far.
 ///
-/// Without what every new connection sends: the keeper's own comes up beside the first hold, whenever that is.
+/// Without the commands that every new connection sends: the keeper's connection is made at some time beside the first hold.
 fn sent(server: &Server) -> Vec<(String, u64)> {
     let stats = server.commandstats();
     let of_locks = |name: &String| ["eval", "subscribe"].iter().any(|of| name.starts_with(of));
@@ -21,7 +21,7 @@ fn sent(server: &Server) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Every verb of a handle, and what it said.
+/// Every method of a handle, and its error.
 async fn all_verbs(lock: &Lock) -> Vec<(&'static str, Option<Error>)> {
     let me = Owner::new();
     let mut verbs = acquiring_verbs(lock).await;
@@ -36,7 +36,7 @@ async fn all_verbs(lock: &Lock) -> Vec<(&'static str, Option<Error>)> {
     verbs
 }
 
-/// Every verb that acquires, and what it said.
+/// Every method that acquires, and its error.
 async fn acquiring_verbs(lock: &Lock) -> Vec<(&'static str, Option<Error>)> {
     vec![
         ("lock", lock.lock().await.err()),
@@ -50,7 +50,7 @@ async fn acquiring_verbs(lock: &Lock) -> Vec<(&'static str, Option<Error>)> {
 }
 
 #[track_caller]
-fn all_invalid(what: &str, verbs: Vec<(&'static str, Option<Error>)>) {
+fn assert_all_invalid(what: &str, verbs: Vec<(&'static str, Option<Error>)>) {
     for (verb, error) in verbs {
         let error = error.unwrap_or_else(|| panic!("{what}: {verb} took it"));
         assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {verb}: {error}");
@@ -78,9 +78,9 @@ fn a_bad_name_is_invalid_for_every_verb_and_nothing_is_sent() {
             "", "a\nb", "a\0", "a{b", "a}b", "a{}", "}a{", "{a}", "{a}{b}", &long,
         ] {
             assert_eq!(LockName::new(name).unwrap_err().kind(), ErrorKind::Invalid);
-            all_invalid(name, all_verbs(&client.lock(name)).await);
+            assert_all_invalid(name, all_verbs(&client.lock(name)).await);
         }
-        all_invalid("with its prefix", all_verbs(&prefixed.lock("{a}b")).await);
+        assert_all_invalid("with its prefix", all_verbs(&prefixed.lock("{a}b")).await);
 
         assert_eq!(sent(server), before);
         assert_eq!(server.keys(), [""; 0]);
@@ -95,18 +95,18 @@ fn bad_leases_and_waits_are_invalid_and_nothing_is_sent() {
         let before = sent(server);
 
         for bad in [Duration::ZERO, Duration::from_millis(199), LONG] {
-            all_invalid("lease", acquiring_verbs(&lock().lease(bad)).await);
-            all_invalid(
+            assert_all_invalid("lease", acquiring_verbs(&lock().lease(bad)).await);
+            assert_all_invalid(
                 "watchdog_lease",
                 acquiring_verbs(&lock().watchdog_lease(bad)).await,
             );
         }
         for bad in [Duration::ZERO, LONG] {
-            all_invalid("max_hold", acquiring_verbs(&lock().max_hold(bad)).await);
+            assert_all_invalid("max_hold", acquiring_verbs(&lock().max_hold(bad)).await);
         }
-        all_invalid("max_wait", acquiring_verbs(&lock().max_wait(LONG)).await);
-        all_invalid("label", acquiring_verbs(&lock().label("a\nb")).await);
-        all_invalid(
+        assert_all_invalid("max_wait", acquiring_verbs(&lock().max_wait(LONG)).await);
+        assert_all_invalid("label", acquiring_verbs(&lock().label("a\nb")).await);
+        assert_all_invalid(
             "label",
             acquiring_verbs(&lock().label("x".repeat(257))).await,
         );
@@ -151,7 +151,7 @@ fn bad_times_given_to_a_guard_or_to_shutdown_are_invalid_and_change_nothing() {
                 (ErrorKind::Invalid, Some("orders"))
             );
         }
-        // Given back, as every guard that is dropped: the next is not kept waiting.
+        // The guards were dropped, and so released: the next call does not wait.
         client
             .lock("orders")
             .lock()
@@ -200,7 +200,7 @@ fn bad_settings_are_invalid_before_anything_is_connected() {
             let error = builder.connect().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
         }
-        // Each look at the server is a connection.
+        // Each question of this test to the server is a connection.
         let accepted: u64 = accepted.parse().unwrap();
         assert_eq!(
             server.info("stats")["total_connections_received"],
@@ -210,7 +210,7 @@ fn bad_settings_are_invalid_before_anything_is_connected() {
 }
 
 #[test]
-fn a_client_name_that_the_server_cannot_take_does_not_keep_the_client_out_and_is_logged() {
+fn a_client_with_a_name_that_the_server_refuses_connects_and_logs_it() {
     let log = crate::secrets::log();
     on_each_server(async |server| {
         let client = Client::builder()
@@ -272,7 +272,7 @@ fn a_bad_address_is_invalid_and_shows_no_password() {
 }
 
 #[test]
-fn an_address_of_no_known_kind_is_told_which_kinds_there_are() {
+fn the_error_for_an_unknown_kind_of_address_lists_the_known_kinds() {
     for url in ["", "memory", "localhost", "localhost:6379", "files:/x"] {
         let text = Client::builder()
             .url(url)
@@ -299,7 +299,7 @@ fn credentials_for_a_memory_space_are_invalid() {
 }
 
 #[test]
-fn a_bad_time_is_told_with_what_would_fit() {
+fn the_error_for_a_bad_time_says_which_times_are_valid() {
     let half = Duration::from_secs(20);
     runtime().block_on(async {
         let client = Client::connect("memory:").await.unwrap();

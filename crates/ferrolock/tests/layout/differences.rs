@@ -1,7 +1,7 @@
-//! The one table of what we do otherwise than Redisson on purpose: in single steps, and in every step of a kind.
+//! The only table of intended differences from Redisson: in single steps, and in every step of a kind.
 //!
-//! W numbers are those of the list of differences in `docs/redisson.md`; `API` is a call that guards and typed
-//! durations leave no words for.
+//! W numbers are those of the list of differences in `docs/redisson.md`; `API` is a call that cannot be written with guards
+//! and typed durations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use testkit::fixtures::{Outcome, Primitive, Returned, Scenario, Step, Ttl, scena
 use crate::player::fresh;
 use crate::replay::REPLAYED;
 
-/// A step that ends otherwise than it did in Java.
+/// A step that ends differently than in Java.
 pub(crate) struct Difference {
     pub(crate) scenario: &'static str,
     pub(crate) step: usize,
@@ -21,14 +21,14 @@ pub(crate) struct Difference {
     pub(crate) ours: Ours,
 }
 
-/// What ours does instead; what is not named is as recorded.
+/// What our library does instead; everything else is as recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ours {
-    /// Nobody without a guard can unlock: there is no such call, and nothing changes.
+    /// A caller without a guard cannot unlock: there is no such call, and nothing changes.
     NoSuchCall,
     /// The call is refused, and the server stays empty.
     Refused(ErrorKind),
-    /// The call before was refused: there is nothing to give back, and the server stays empty.
+    /// The call before was refused: there is nothing to release, and the server stays empty.
     NothingToGiveBack,
     /// The lock is held as recorded, with this lease.
     Lease(Duration),
@@ -36,24 +36,24 @@ pub(crate) enum Ours {
     Served { step: usize, lease: Duration },
 }
 
-/// What is otherwise in every step of a kind.
+/// What differs in every step of a kind.
 pub(crate) struct Everywhere {
     pub(crate) habit: Habit,
     /// The weakness that we do not copy.
     pub(crate) why: &'static str,
-    /// Where it is seen: there in at least one step, elsewhere in none.
+    /// The primitives that show it: in at least one step; no other primitive shows it.
     pub(crate) seen_in: &'static [Primitive],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Habit {
-    /// Redisson's unlock writes its answer to a key of its own and deletes it; ours writes no key that is not in the
-    /// recorded keyspace, before the step or after it, and tells the same answer to its caller.
+    /// Redisson's unlock writes its answer to a key of its own and deletes it. Ours writes only keys that are in the recorded
+    /// keyspace before or after the step, and returns the same answer to its caller.
     NoLatch,
-    /// The number behind a client's uuid is a thread's in Java, the same each time. Here it is a tenure's: re-entry
-    /// keeps it, and whoever comes in anew has one that was never there before.
+    /// In Java the number behind a client's uuid is that of a thread, the same each time. Here it is that of a tenure: re-entry
+    /// keeps it, and a new acquisition has a number that was never used before.
     Tenures,
-    /// What Java says with a time below zero (no wait, no fixed lease), our caller says by giving none.
+    /// Where Java passes a time below zero (no wait, no fixed lease), our caller passes none.
     NoNegativeTimes,
 }
 
@@ -82,7 +82,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// All steps.
 pub(crate) const DIFFERENCES: &[Difference] = &[
-    // A lease of zero is a mistake of the caller: told, not taken for "renew for ever".
+    // A lease of zero is a mistake of the caller: an error, and not "renew for ever".
     Difference {
         scenario: "lock-zero-and-negative-lease-mean-watchdog",
         step: 3,
@@ -95,7 +95,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "API",
         ours: Ours::NothingToGiveBack,
     },
-    // A short re-entry does not shorten what the outer hold has.
+    // A re-entry with a short lease does not shorten the lease of the outer hold.
     Difference {
         scenario: "lock-reentry-shorter-lease-shortens",
         step: 2,
@@ -108,14 +108,14 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "W15",
         ours: Ours::Lease(ms(30_000)),
     },
-    // A partial unlock does not touch a longer lease, whichever handle it comes through.
+    // A partial unlock does not change a longer lease, whichever handle is used.
     Difference {
         scenario: "lock-partial-unlock-through-other-object-sets-watchdog-ttl",
         step: 3,
         why: "W15",
         ours: Ours::Lease(ms(600_000)),
     },
-    // Each hold has its own lease: a renewed one is not cut to a fixed one's.
+    // Each hold has its own lease: a renewed lease is not cut to the length of a fixed one.
     Difference {
         scenario: "lock-watchdog-reentry-inherits-lease-of-the-object",
         step: 2,
@@ -128,14 +128,14 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "W15",
         ours: Ours::Lease(ms(30_000)),
     },
-    // A lease that ran out has nothing to say about the next hold.
+    // A lease that ran out has no effect on the next hold.
     Difference {
         scenario: "lock-expired-lease-stays-in-the-object",
         step: 3,
         why: "W15",
         ours: Ours::Lease(ms(30_000)),
     },
-    // Threads are no owners: without a guard there is nothing to call `unlock` on.
+    // Threads are not owners: without a guard there is nothing to call `unlock` on.
     Difference {
         scenario: "lock-unlock-by-other-thread",
         step: 2,
@@ -191,7 +191,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "API",
         ours: Ours::NothingToGiveBack,
     },
-    // No wait hangs on a message that may never come: a free lock is found by looking.
+    // No wait depends on a message that may never come: a poll finds the lock free.
     Difference {
         scenario: "lock-hash-of-peer-without-ttl-blocks",
         step: 4,
@@ -212,7 +212,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// The difference of this step, if it is one.
+/// The difference of this step, if there is one.
 pub(crate) fn difference(scenario: &str, step: usize) -> Option<&'static Difference> {
     DIFFERENCES
         .iter()
@@ -227,7 +227,7 @@ pub(crate) fn habits_of(primitive: Primitive) -> BTreeSet<Habit> {
 }
 
 #[test]
-fn every_difference_is_of_a_step_that_is_replayed_and_has_a_reason() {
+fn every_difference_has_a_reason_and_belongs_to_a_replayed_step() {
     let scenarios = scenarios();
     let mut steps = BTreeSet::new();
     for Difference {
@@ -247,7 +247,7 @@ fn every_difference_is_of_a_step_that_is_replayed_and_has_a_reason() {
         );
         assert!(steps.insert((name, step)), "twice: {name}, {step}");
         assert!(is_reason(why), "{name}, {step}: {why}");
-        assert!(is_told(&format!("Ours::{ours:?}")), "{ours:?}");
+        assert!(is_on_the_page(&format!("Ours::{ours:?}")), "{ours:?}");
         assert!(
             differs(scenario, *step, *ours),
             "as recorded: {name}, {step}"
@@ -256,7 +256,7 @@ fn every_difference_is_of_a_step_that_is_replayed_and_has_a_reason() {
 }
 
 #[test]
-fn every_habit_has_a_reason_and_is_seen_in_what_is_replayed() {
+fn every_habit_has_a_reason_and_belongs_to_replayed_primitives() {
     let habits: BTreeSet<_> = EVERYWHERE
         .iter()
         .map(|everywhere| everywhere.habit)
@@ -266,18 +266,18 @@ fn every_habit_has_a_reason_and_is_seen_in_what_is_replayed() {
     for everywhere in EVERYWHERE {
         let habit = everywhere.habit;
         assert!(is_reason(everywhere.why), "{habit:?}");
-        assert!(is_told(&format!("Habit::{habit:?}")), "{habit:?}");
+        assert!(is_on_the_page(&format!("Habit::{habit:?}")), "{habit:?}");
         assert!(!everywhere.seen_in.is_empty(), "{habit:?}");
         let replayed = everywhere.seen_in.iter().all(|one| REPLAYED.contains(one));
         assert!(replayed, "{habit:?}");
     }
 }
 
-/// The page for people, which has the same reasons and names the rows of this table.
+/// The page of the documentation that has the same reasons and names the rows of this table.
 const PAGE: &str = include_str!("../../../../docs/redisson.md");
 
 #[test]
-fn the_tests_that_the_page_names_are_there() {
+fn the_test_files_that_the_page_names_exist() {
     let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let named = |word: &&str| word.ends_with(".rs") && !word.starts_with("crates/");
     let names: Vec<&str> = PAGE.split('`').filter(named).collect();
@@ -299,12 +299,12 @@ fn is_reason(why: &str) -> bool {
 }
 
 /// Whether the page names a row of this table, by its kind.
-fn is_told(row: &str) -> bool {
+fn is_on_the_page(row: &str) -> bool {
     let kind = row.split(|c: char| !c.is_alphanumeric() && c != ':').next();
     PAGE.contains(&format!("`{}`", kind.unwrap()))
 }
 
-/// Whether ours is not what was recorded, and the recorded step is one to which it can be done.
+/// Whether `ours` differs from the recording, and can be the difference of such a step.
 fn differs(scenario: &Scenario, step: usize, ours: Ours) -> bool {
     let recorded: &Step = &scenario.steps[step - 1];
     let returns = matches!(recorded.reply, Some(Outcome::Returns(_)));

@@ -1,4 +1,4 @@
-//! The written examples of what lies on a server, for the plain lock, and the one key that is ours alone.
+//! The documented examples of what lies on a server, for the plain lock, and the one key that only this library writes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::Value;
 use crate::journal::Journal;
 use crate::{connect, on_each_server};
 
-fn told(journal: &mut Journal) -> Vec<(String, String)> {
+fn published(journal: &mut Journal) -> Vec<(String, String)> {
     let messages = journal.take().messages;
     messages
         .into_iter()
@@ -17,7 +17,7 @@ fn told(journal: &mut Journal) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_lock_held_twice_and_given_back_twice_looks_as_the_examples_say() {
+fn a_lock_held_twice_and_released_twice_looks_as_the_examples_say() {
     on_each_server(async |server| {
         let client = connect(server).await;
         let mut journal = Journal::of(server);
@@ -39,12 +39,12 @@ fn a_lock_held_twice_and_given_back_twice_looks_as_the_examples_say() {
 
         assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
         assert_eq!(server.dump()[0].value, Value::hash([(&field, "1")]));
-        assert_eq!(told(&mut journal), []);
+        assert_eq!(published(&mut journal), []);
 
         assert_eq!(outer.unlock().await.unwrap(), Unlocked::Released);
         assert_eq!(server.dump(), []);
         let message = ("redisson_lock__channel:{orders}".to_owned(), "0".to_owned());
-        assert_eq!(told(&mut journal), [message]);
+        assert_eq!(published(&mut journal), [message]);
     });
 }
 
@@ -62,12 +62,12 @@ fn a_name_with_a_tag_keeps_it_in_its_channel() {
             "redisson_lock__channel:{eu}:orders".to_owned(),
             "0".to_owned(),
         );
-        assert_eq!(told(&mut journal), [message]);
+        assert_eq!(published(&mut journal), [message]);
     });
 }
 
 #[test]
-fn holder_details_are_written_only_with_a_label_or_a_name_and_go_with_the_hold() {
+fn holder_details_are_written_only_with_a_label_or_name_and_go_with_the_hold() {
     on_each_server(async |server| {
         let plain = connect(server).await;
         let named = Client::builder()

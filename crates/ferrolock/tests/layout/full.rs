@@ -1,4 +1,4 @@
-//! A server whose memory is full: it refuses new locks, and lets every hold be kept, left and given back.
+//! A server whose memory is full: it refuses new locks; every hold can still be renewed, entered again and released.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use testkit::{Kind, Reply, Server, servers};
 
 use crate::runtime;
 
-fn full(server: &Server) {
+fn fill(server: &Server) {
     let set = server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(set, Reply::from("OK"));
 }
@@ -17,7 +17,7 @@ fn start(kind: Kind) -> Server {
     Server::builder(kind).config(config).start()
 }
 
-/// How often the one holder has entered, as the server has it.
+/// How often the only holder has entered, according to the server.
 fn count(server: &Server, name: &str) -> Vec<String> {
     server.command(&["HVALS", name]).texts()
 }
@@ -28,7 +28,7 @@ fn a_full_server_refuses_a_new_lock() {
         let server = start(kind);
         runtime().block_on(async {
             let client = Client::connect(server.url()).await.unwrap();
-            full(&server);
+            fill(&server);
 
             let error = client.lock("orders").lock().await.unwrap_err();
 
@@ -41,21 +41,21 @@ fn a_full_server_refuses_a_new_lock() {
     }
 }
 
-/// The count on the server is lowered by a write that a full server would refuse, were it the first of its script.
+/// The count on the server is lowered by a write that a full server would refuse if it were the first of its script.
 #[test]
-fn one_hold_of_several_is_given_back_on_a_full_server() {
+fn one_hold_of_several_is_released_on_a_full_server() {
     for kind in servers() {
         let server = start(kind);
         runtime().block_on(async {
             let client = Client::connect(server.url()).await.unwrap();
-            // One whose lease need not be raised, and one for whose other hold it is raised.
+            // In the first case the lease stays as it is; in the second it is raised for the other hold.
             for (name, inner) in [("as it is", 10), ("raised", 60)] {
                 let lock = client.lock(name).owned_by(&Owner::new());
                 let outer = lock.lock().await.unwrap();
                 let inner = lock.clone().lease(Duration::from_secs(inner));
                 let inner = inner.lock().await.unwrap();
                 assert_eq!(count(&server, name), ["2"]);
-                full(&server);
+                fill(&server);
 
                 assert_eq!(inner.unlock().await.unwrap(), Unlocked::StillHeld(1));
 
@@ -75,7 +75,7 @@ fn an_owner_enters_again_and_a_hold_is_renewed_on_a_full_server() {
         runtime().block_on(async {
             let client = Client::connect(server.url()).await.unwrap();
             let outer = client.lock("orders").lock().await.unwrap();
-            full(&server);
+            fill(&server);
 
             outer.renew(Duration::from_secs(60)).await.unwrap();
             let inner = outer.relock().await.unwrap();

@@ -1,4 +1,4 @@
-//! Everything that is published on a server, and every key that is written, step by step.
+//! Records everything that is published on a server, and every key that is written, step by step.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ pub(crate) struct Journal {
     voice: Connection,
 }
 
-/// What was heard between two looks.
+/// What was recorded between two calls of [`Journal::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// What was published, in order.
     pub(crate) messages: Vec<Message>,
-    /// The keys that were written, expired or deleted, also those that are gone again; of a [`talkative`] server.
+    /// The keys that were written, expired or deleted, also those that no longer exist; only of a [`talkative`] server.
     pub(crate) touched: BTreeSet<String>,
 }
 
-/// A server that tells of every key that is written.
+/// A server that publishes a message for every key that is written.
 pub(crate) fn talkative(kind: Kind) -> Server {
     let builder = Server::builder(kind);
     builder.config("notify-keyspace-events KA").start()

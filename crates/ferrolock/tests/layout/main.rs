@@ -1,4 +1,4 @@
-//! Bad input, ways in, and what lies on the server: what strangers to this library see of it.
+//! Bad input, ways to connect, and what lies on the server: what callers and other libraries see of this one.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn tls() {
 use ferrolock::Client;
 use testkit::{Server, servers};
 
-/// Runs a test on a fresh server of each make.
+/// Runs a test on a fresh server of each kind.
 pub(crate) fn on_each_server(test: impl AsyncFn(&Server)) {
     for kind in servers() {
         let server = Server::start(kind);
@@ -44,7 +44,7 @@ pub(crate) fn on_each_server(test: impl AsyncFn(&Server)) {
     }
 }
 
-/// Two workers: the tests' own looks at a server block.
+/// Two workers: the tests' own calls to a server block.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

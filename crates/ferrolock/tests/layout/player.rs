@@ -1,6 +1,6 @@
 //! Plays recorded scenarios and compares each step: outcome, messages, keys that were written, keyspace.
 //!
-//! The fields that our clients write for their tenures are read back as the owner that wrote them.
+//! For the comparison, each field that our clients write for a tenure is replaced by the owner that wrote it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,20 +20,20 @@ pub(crate) struct Player<'a> {
     scenario: &'a Scenario,
     journal: Journal,
     clients: BTreeMap<char, Actor>,
-    /// Ends of calls that came before they did in Java.
+    /// Results of calls that returned earlier than in Java.
     early: BTreeMap<usize, Seen>,
     /// The keys that the last step left.
     left: BTreeSet<String>,
     /// When each step began, in milliseconds of the server's clock.
     begun: Vec<i64>,
     first: Instant,
-    /// How much of the time since then passed in Java as well.
+    /// How much of the time since `first` passed in Java as well.
     meant: Duration,
     habits: BTreeSet<Habit>,
 }
 
 impl<'a> Player<'a> {
-    /// Plays all steps; returns what ours did otherwise all along.
+    /// Plays all steps; returns the habits in which our clients differed.
     pub(crate) async fn play(server: &'a Server, scenario: &'a Scenario) -> BTreeSet<Habit> {
         server.command(&["FLUSHALL"]);
         let mut clients = BTreeMap::new();
@@ -126,7 +126,7 @@ impl<'a> Player<'a> {
                 let channel = prefixed("redisson_lock__channel", &object(step).name);
                 self.server.wait_for_subscribers(&channel, 1);
             }
-            // The recording has spent the whole wait as well.
+            // In the recording the call waited for its whole time as well.
             Seen::Flag(false) => {
                 let wait = step.call.millis("wait").unwrap_or(0);
                 self.meant += Duration::from_millis(u64::try_from(wait).unwrap_or(0));
@@ -136,7 +136,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Who made the call of a step.
+    /// The client that made the call of a step.
     fn caller_of(&mut self, step: usize) -> &mut Actor {
         match self.scenario.steps[step - 1].owner {
             Caller::Thread { client, .. } => self.clients.get_mut(&client).unwrap(),
@@ -216,7 +216,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// How much longer the story took until now than it was meant to.
+    /// How much longer the scenario took until now than it was meant to.
     fn late(&self) -> Duration {
         self.first.elapsed().saturating_sub(self.meant)
     }
@@ -233,7 +233,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The value with our fields read as their owners.
+    /// The value with our fields replaced by their owners.
     fn named(&self, at: &str, value: &Value) -> Value {
         let Value::Hash(fields) = value else {
             return value.clone();
@@ -253,7 +253,7 @@ impl<'a> Player<'a> {
         Value::Hash(named)
     }
 
-    /// Nothing waits any more, and whatever is given up now changes nothing.
+    /// Asserts that no call waits, and that releasing what is left changes nothing.
     async fn end(mut self) -> BTreeSet<Habit> {
         let at = format!("{}, the end", self.scenario.name);
         let waiting: Vec<_> = self.clients.values().flat_map(Actor::waiting).collect();
@@ -271,7 +271,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Compares what the caller of `step` saw, then or later.
+/// Compares what the caller of `step` saw, in that step or later.
 fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen, late: Duration) {
     let same = match (recorded, seen) {
         (Outcome::Pending, Seen::Pending) => true,
@@ -292,7 +292,7 @@ fn check_outcome(at: &str, step: &Step, recorded: &Outcome, seen: &Seen, late: D
     assert!(same, "{at}: {seen:?}, not {recorded:?}");
 }
 
-/// The kind of error that stands for an exception of Java's.
+/// The kind of error that corresponds to a Java exception.
 fn counterpart(at: &str, step: &Step, class: &str) -> ErrorKind {
     match (class, step.call.method()) {
         ("IllegalMonitorStateException", "unlock") => ErrorKind::Lost,
@@ -302,7 +302,7 @@ fn counterpart(at: &str, step: &Step, class: &str) -> ErrorKind {
     }
 }
 
-/// What Redisson's latch remembers of an unlock: whether the lock is free now.
+/// The result of an unlock according to Redisson's latch, which says whether the lock is free now.
 fn unlocked_in_java(at: &str, step: &Step) -> Unlocked {
     let text = |word: &Word| match word {
         Word::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Servers that say no: too old, or without the rights.
+//! Servers that refuse: they are too old, or the user has no rights.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::{Server, StubServer, servers};
 use crate::runtime;
 
 #[track_caller]
-fn too_old(error: &Error) {
+fn assert_too_old(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert_eq!(error.code(), Some("VERSION"), "{error}");
     let text = error.to_string();
@@ -20,7 +20,7 @@ fn too_old(error: &Error) {
 fn a_redis_before_version_7_is_refused_at_connect_with_the_reason() {
     let old = StubServer::old();
     runtime().block_on(async {
-        too_old(&Client::connect(old.url()).await.unwrap_err());
+        assert_too_old(&Client::connect(old.url()).await.unwrap_err());
     });
     assert_eq!(old.count("EVALSHA") + old.count("EVAL"), 0);
 }
@@ -35,10 +35,10 @@ fn a_lazy_client_of_an_old_redis_is_refused_at_its_first_call() {
             .unreachable_after(Duration::from_secs(1))
             .connect_lazy()
             .unwrap();
-        too_old(&client.lock("orders").try_lock().await.unwrap_err());
-        too_old(&client.lock("orders").lock().await.unwrap_err());
-        too_old(&client.lock("orders").holders().await.unwrap_err());
-        too_old(&client.ping().await.unwrap_err());
+        assert_too_old(&client.lock("orders").try_lock().await.unwrap_err());
+        assert_too_old(&client.lock("orders").lock().await.unwrap_err());
+        assert_too_old(&client.lock("orders").holders().await.unwrap_err());
+        assert_too_old(&client.ping().await.unwrap_err());
     });
     assert_eq!(old.count("EVALSHA") + old.count("EVAL"), 0);
 }
@@ -50,7 +50,7 @@ fn refused(error: &Error, code: &str) {
 }
 
 #[test]
-fn a_user_without_the_right_to_a_key_is_told_noperm_and_may_use_its_own() {
+fn a_user_without_the_right_to_a_key_gets_noperm_and_may_use_its_own() {
     for kind in servers() {
         let server = Server::builder(kind)
             .acl("alice on >secret ~orders ~redisson_lock__channel:{orders} &* +@all")
@@ -77,9 +77,9 @@ fn a_user_without_the_right_to_a_key_is_told_noperm_and_may_use_its_own() {
 }
 
 #[test]
-fn a_release_that_is_refused_is_told_at_once_and_does_not_take_the_result_of_a_run_away() {
+fn a_refused_release_fails_at_once_and_run_still_returns_its_result() {
     for kind in servers() {
-        // The script that releases also names the channel.
+        // The release script also names the channel, as a key to which this user has no right.
         let server = Server::builder(kind)
             .acl("alice on >secret ~orders &* +@all")
             .start();
@@ -94,13 +94,13 @@ fn a_release_that_is_refused_is_told_at_once_and_does_not_take_the_result_of_a_r
 
             let guard = lock.lock().await.unwrap();
             refused(&guard.unlock().await.unwrap_err(), "NOPERM");
-            // Free when the lease is over, as if the holder had died.
+            // The lock is free when the lease is over, as if the holder had died.
             assert_eq!(lock.run(async |_| 42).await.unwrap(), 42);
         });
     }
 }
 
-/// A lock that cannot be given an end is not taken.
+/// A lock whose lease cannot be set is not taken.
 #[test]
 fn a_user_without_the_right_to_set_a_lease_leaves_nothing_behind() {
     for kind in servers() {
@@ -117,7 +117,7 @@ fn a_user_without_the_right_to_set_a_lease_leaves_nothing_behind() {
             assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
             assert_eq!(server.keys(), [""; 0]);
 
-            // Details are for people: without the time there are none.
+            // Details are only for people: without the right to `TIME` none are written.
             let bob = client("bob").await.unwrap();
             let guard = bob.lock("orders").label("night run").lock().await.unwrap();
             guard.unlock().await.unwrap();
@@ -126,7 +126,7 @@ fn a_user_without_the_right_to_set_a_lease_leaves_nothing_behind() {
     }
 }
 
-/// The user of docs/operations.md can do everything with its locks.
+/// The user in docs/operations.md can do everything with its locks.
 #[test]
 fn the_rights_that_the_manual_lists_are_enough() {
     let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
@@ -165,7 +165,7 @@ fn the_rights_that_the_manual_lists_are_enough() {
 }
 
 #[test]
-fn a_user_without_the_right_to_run_scripts_is_told_noperm() {
+fn a_user_without_the_right_to_run_scripts_gets_noperm() {
     for kind in servers() {
         let server = Server::builder(kind)
             .acl("alice on >secret ~* &* +@all -@scripting")
@@ -208,27 +208,27 @@ fn a_wrong_password_is_refused_at_connect() {
 }
 
 #[test]
-fn a_password_that_is_a_common_word_is_not_told_by_what_is_left_out() {
+fn an_error_does_not_reveal_a_password_that_is_a_common_word() {
     for kind in servers() {
         let server = Server::builder(kind).requirepass("right").start();
         runtime().block_on(async {
             let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
-            let told = async |password: &str| {
+            let error_for = async |password: &str| {
                 let error = Client::connect(url(password)).await.unwrap_err();
                 refused(&error, "WRONGPASS");
                 error.to_string()
             };
 
-            let other = told("zzzzzz").await;
+            let other = error_for("zzzzzz").await;
             for password in ["pass", "password", "user", "WRONGPASS", "r"] {
-                assert_eq!(told(password).await, other);
+                assert_eq!(error_for(password).await, other);
             }
         });
     }
 }
 
 #[test]
-fn a_database_that_is_not_there_is_told_with_the_address() {
+fn the_error_for_a_missing_database_names_the_address() {
     for kind in servers() {
         let server = Server::builder(kind).start();
         runtime().block_on(async {
@@ -246,7 +246,7 @@ fn a_database_that_is_not_there_is_told_with_the_address() {
 }
 
 #[test]
-fn a_right_that_a_script_lacks_is_told_as_noperm_with_where_to_look() {
+fn a_right_that_a_script_lacks_is_noperm_and_the_error_names_the_manual() {
     for kind in servers() {
         let server = Server::builder(kind)
             .acl("alice on >secret ~* &* +@all -pexpire")

@@ -1,7 +1,8 @@
-//! Everything that the real Redisson was recorded doing with a primitive that we have, done with ours on real servers.
+//! Repeats with our library, on real servers, everything that was recorded of the real Redisson for the primitives that we
+//! have.
 //!
-//! After every step the same keys, types, values, times to live, messages and outcome, but for what the table in
-//! `differences.rs` says, which must be exactly so.
+//! After every step keys, types, values, times to live, messages and outcome are the same, except for the differences in the
+//! table in `differences.rs`, which must be exactly as the table says.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ replayed! {
     after_each_step_of_a_non_reentrant_lock_the_server_is_as_redisson_leaves_it: NonReentrantLock,
 }
 
-/// What is recorded and not built yet. Whoever builds one moves it up, and teaches `actor.rs` its methods.
+/// Recorded, and not built yet. When one is built, it moves to the list above, and its methods are added to `actor.rs`.
 const NOT_BUILT: &[Primitive] = &[
     Primitive::FencedLock,
     Primitive::SpinLock,
@@ -80,7 +81,7 @@ fn every_recorded_primitive_is_replayed_or_known_to_be_missing() {
 }
 
 #[test]
-fn what_comes_and_goes_within_a_step_is_the_unlock_latch_and_nothing_else() {
+fn the_unlock_latch_is_the_only_key_that_comes_and_goes_within_a_step() {
     for scenario in scenarios() {
         for step in &scenario.steps {
             let at = format!("{}, step {}", scenario.name, step.step);
@@ -93,7 +94,7 @@ fn what_comes_and_goes_within_a_step_is_the_unlock_latch_and_nothing_else() {
     }
 }
 
-/// Whether it is a text of `0` or `1` under a latch's name, with the latch's time to live.
+/// Whether the key is a latch: a text of `0` or `1` under a latch's name, with the latch's time to live.
 fn is_latch(state: &KeyState) -> bool {
     let answers = ["0", "1"].map(|answer| Content::Text(Word::Text(answer.to_owned())));
     let name = state.key.strip_prefix("redisson_unlock_latch:");

@@ -1,4 +1,4 @@
-//! How a server comes to know our scripts: with the connection, or with the first call of a user who may not load any.
+//! When our scripts are sent to a server: with each new connection, or with the first call of a user who may not load any.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ fn the_first_lock_and_unlock_need_one_command_each() {
     });
 }
 
-/// A server that was started anew knows no script, and a connection that was made anew tells it.
+/// A restarted server knows no script; each new connection loads them.
 #[test]
-fn a_server_that_forgot_the_scripts_hears_them_with_the_next_connection() {
+fn the_next_connection_loads_scripts_that_the_server_forgot() {
     on_each_server(async |server| {
         let proxy = Proxy::start(server.address());
         let client = Client::connect(server.url_at(proxy.port())).await.unwrap();
@@ -51,7 +51,7 @@ fn scripts_that_the_server_forgot_are_sent_with_their_first_call() {
         let loaded = calls(server, "script|load");
         let guard = client.lock("orders").lock().await.unwrap();
         guard.unlock().await.unwrap();
-        // With the first hold the keeper's connection is made, and tells the server too.
+        // With the first hold the keeper's connection is made, and loads the scripts too.
         eventually_async(LIMIT, "both have told", async || {
             calls(server, "script|load") == 2 * loaded
         })
@@ -89,9 +89,9 @@ fn a_user_who_may_not_load_scripts_sends_each_with_its_first_call() {
     }
 }
 
-/// The answer "I do not know that script" comes when its caller has gone: the text is not sent any more.
+/// The answer that the script is unknown comes after its caller was dropped: the script's text is not sent then.
 #[test]
-fn a_script_is_not_sent_for_a_caller_who_has_gone() {
+fn a_script_is_not_sent_for_a_call_that_was_dropped() {
     for kind in servers() {
         let (server, _) = restricted(kind);
         let proxy = Proxy::start(server.address());
@@ -105,11 +105,11 @@ fn a_script_is_not_sent_for_a_caller_who_has_gone() {
             assert!(asks.await.unwrap_err().is_cancelled());
             proxy.hold_requests(false);
 
-            // Replies come in order: with this one the other has come too, and a text would have been sent before.
+            // Replies come in order: with this one the other has come too, and the text would have been sent by now.
             client.ping().await.unwrap();
             sleep(Duration::from_millis(10)).await;
             client.ping().await.unwrap();
-            // Of the pings themselves, whose script is another one.
+            // This one is of the pings, which use another script.
             assert_eq!(calls(&server, "eval"), 1);
             assert!(server.keys().is_empty());
         });

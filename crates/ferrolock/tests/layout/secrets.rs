@@ -1,4 +1,4 @@
-//! A password shows nowhere: not in an error, a log line, or what `Debug` prints.
+//! A password is shown nowhere: in no error, no log line, and no `Debug` output.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::runtime;
 
-/// Found nowhere else, in no spelling.
+/// Occurs nowhere else, in no spelling.
 const PASSWORD: &str = "hunter2swordfish";
 
 /// Every event and span of this process, of all levels and all crates.
@@ -76,7 +76,7 @@ pub(crate) fn log() -> Arc<Mutex<String>> {
 }
 
 #[track_caller]
-fn clean(what: &str, text: &str) {
+fn assert_clean(what: &str, text: &str) {
     assert!(
         !text.contains("hunter2") && !text.contains("swordfish"),
         "{what}: {text}"
@@ -84,17 +84,17 @@ fn clean(what: &str, text: &str) {
 }
 
 #[track_caller]
-fn clean_debug(thing: &impl Debug) {
-    clean("debug", &format!("{thing:?} {thing:#?}"));
+fn assert_clean_debug(thing: &impl Debug) {
+    assert_clean("debug", &format!("{thing:?} {thing:#?}"));
 }
 
 #[track_caller]
-fn clean_error(error: &Error) {
-    clean_debug(error);
-    clean("display", &format!("{error} {error:#}"));
+fn assert_clean_error(error: &Error) {
+    assert_clean_debug(error);
+    assert_clean("display", &format!("{error} {error:#}"));
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
-        clean("source", &format!("{error} {error:?}"));
+        assert_clean("source", &format!("{error} {error:?}"));
         source = error.source();
     }
 }
@@ -110,34 +110,34 @@ fn a_password_is_in_no_error_no_log_line_and_no_debug_output() {
             the_server_is_gone(&server).await;
         });
     }
-    runtime().block_on(nobody_is_there());
+    runtime().block_on(no_server_is_there());
     #[cfg(feature = "tls")]
     private_keys();
     let log = log.lock().unwrap();
     assert!(log.contains("ferrolock"), "nothing was captured: {log}");
-    clean("log", &log);
+    assert_clean("log", &log);
 }
 
 async fn the_right_password(server: &Server) {
     let builder = Client::builder().url(server.url());
-    clean_debug(&builder);
+    assert_clean_debug(&builder);
     let at = format!("redis://127.0.0.1:{}", server.port());
     let by_setting = Client::builder()
         .url(&at)
         .username("default")
         .password(PASSWORD);
-    clean_debug(&by_setting);
+    assert_clean_debug(&by_setting);
     let existing = redis::Client::open(server.url()).unwrap();
     let by_client = Client::builder().redis_client(existing);
-    clean_debug(&by_client);
+    assert_clean_debug(&by_client);
     for builder in [builder, by_setting, by_client] {
         let client = builder.connect().await.unwrap();
-        clean_debug(&client);
+        assert_clean_debug(&client);
         let lock = client.lock("orders");
-        clean_debug(&lock);
+        assert_clean_debug(&lock);
         let guard = lock.lock().await.unwrap();
-        clean_debug(&guard);
-        clean_debug(&lock.holders().await.unwrap());
+        assert_clean_debug(&guard);
+        assert_clean_debug(&lock.holders().await.unwrap());
         guard.unlock().await.unwrap();
     }
 }
@@ -147,19 +147,19 @@ async fn the_wrong_password(server: &Server) {
     let url = format!("redis://:{wrong}@127.0.0.1:{}", server.port());
     let error = Client::connect(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-    clean_error(&error);
+    assert_clean_error(&error);
     let lazy = Client::builder()
         .url(&url)
         .command_limit(Duration::from_millis(300))
         .connect_lazy()
         .unwrap();
-    clean_debug(&lazy);
+    assert_clean_debug(&lazy);
     let error = lazy.lock("orders").try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-    clean_error(&error);
+    assert_clean_error(&error);
 }
 
-/// A connection that breaks while a lock is held, with everything that is tried then.
+/// The connection breaks while a lock is held; then every kind of call is made.
 async fn the_server_is_gone(server: &Server) {
     let client = Client::builder()
         .url(server.url())
@@ -172,16 +172,16 @@ async fn the_server_is_gone(server: &Server) {
         .unwrap();
     let guard = client.lock("orders").lock().await.unwrap();
     server.kill();
-    clean_error(&client.lock("other").lock().await.unwrap_err());
-    clean_error(&client.ping().await.unwrap_err());
+    assert_clean_error(&client.lock("other").lock().await.unwrap_err());
+    assert_clean_error(&client.ping().await.unwrap_err());
     guard.lost().await;
-    clean_debug(&guard);
-    clean_error(&guard.ensure_held().unwrap_err());
-    clean_error(&guard.unlock().await.unwrap_err());
-    clean_debug(&client);
+    assert_clean_debug(&guard);
+    assert_clean_error(&guard.ensure_held().unwrap_err());
+    assert_clean_error(&guard.unlock().await.unwrap_err());
+    assert_clean_debug(&client);
 }
 
-async fn nobody_is_there() {
+async fn no_server_is_there() {
     for url in [
         format!("redis://u:{PASSWORD}@127.0.0.1:1"),
         format!("unix:/nowhere/redis.sock?pass={PASSWORD}"),
@@ -192,7 +192,7 @@ async fn nobody_is_there() {
             .connect_limit(Duration::from_millis(500));
         let error = builder.connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-        clean_error(&error);
+        assert_clean_error(&error);
     }
 }
 
@@ -201,6 +201,6 @@ fn private_keys() {
     let tls = ferrolock::Tls::new()
         .client_pem(PASSWORD, PASSWORD)
         .ca_pem(PASSWORD);
-    clean_debug(&tls);
-    clean_debug(&Client::builder().url("rediss://host").tls(tls));
+    assert_clean_debug(&tls);
+    assert_clean_debug(&Client::builder().url("rediss://host").tls(tls));
 }

@@ -1,4 +1,4 @@
-//! The way to a server through TLS.
+//! Connecting to a server with TLS.
 
 use ferrolock::{Client, Error, ErrorKind, Tls};
 use testkit::{Certificates, Kind, Server};
@@ -7,7 +7,7 @@ use crate::runtime;
 use crate::ways_in::works;
 
 #[track_caller]
-fn refused_by_tls(error: &Error) {
+fn assert_refused_by_tls(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert_eq!(error.code(), Some("TLS"), "{error}");
     assert!(!error.is_transient());
@@ -34,7 +34,7 @@ async fn over_tls(server: &Server, tls: Option<Tls>) -> ferrolock::Result<Client
 }
 
 #[test]
-fn tls_works_with_an_own_authority_by_file_and_by_text() {
+fn tls_works_with_a_private_authority_given_as_file_or_text() {
     let Some(server) = with_tls(&[]) else { return };
     assert!(server.url().starts_with("rediss://"));
     let ca = server.certificates().ca();
@@ -70,7 +70,7 @@ fn a_server_that_asks_for_a_client_certificate_gets_it() {
         works(&over_tls(&server, Some(text)).await.unwrap()).await;
 
         let error = over_tls(&server, Some(ca())).await.unwrap_err();
-        refused_by_tls(&error);
+        assert_refused_by_tls(&error);
     });
 }
 
@@ -83,16 +83,16 @@ fn a_server_of_another_authority_is_refused_with_the_reason() {
         let error = over_tls(&server, Some(Tls::new().ca_file(others.ca())))
             .await
             .unwrap_err();
-        refused_by_tls(&error);
+        assert_refused_by_tls(&error);
         assert!(error.to_string().contains("certificate"), "{error}");
-        // What the system trusts does not include an authority made a moment ago.
-        refused_by_tls(&over_tls(&server, None).await.unwrap_err());
-        refused_by_tls(&over_tls(&server, Some(Tls::new())).await.unwrap_err());
+        // The system does not trust an authority that the test has just made.
+        assert_refused_by_tls(&over_tls(&server, None).await.unwrap_err());
+        assert_refused_by_tls(&over_tls(&server, Some(Tls::new())).await.unwrap_err());
     });
 }
 
 #[test]
-fn certificates_that_cannot_be_read_are_told_with_their_path() {
+fn the_error_for_an_unreadable_certificate_names_its_path() {
     let Some(server) = with_tls(&[]) else { return };
     runtime().block_on(async {
         let tls = Tls::new().ca_file("/nowhere/ca.pem");

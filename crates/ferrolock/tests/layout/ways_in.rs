@@ -1,4 +1,4 @@
-//! Every way to a server but TLS: TCP, a Unix socket, a database, a client that is there already.
+//! Every way to connect to a server except TLS: TCP, a Unix socket, a database, an existing client.
 
 use ferrolock::Client;
 use testkit::{Server, servers};

@@ -1,4 +1,4 @@
-//! A key of another type under a lock's name: told with the type found, and left alone.
+//! A key of another type under a lock's name: the error names the type, and the key is not changed.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn put(server: &Server, words: &[&str]) {
 }
 
 #[test]
-fn every_verb_of_a_handle_names_the_type_it_found_and_leaves_the_key_alone() {
+fn every_method_of_a_handle_names_the_type_it_found_and_keeps_the_key() {
     on_each_server(async |server| {
         let client = connect(server).await;
         let lock = client.lock("orders");
@@ -60,7 +60,7 @@ fn every_verb_of_a_handle_names_the_type_it_found_and_leaves_the_key_alone() {
 }
 
 #[test]
-fn a_guard_whose_key_became_another_type_says_so_and_leaves_it_alone() {
+fn methods_of_a_guard_name_the_type_that_its_key_became_and_keep_the_key() {
     on_each_server(async |server| {
         let client = connect(server).await;
         for (kind, words) in OTHERS {
@@ -95,7 +95,7 @@ fn a_guard_whose_key_became_another_type_says_so_and_leaves_it_alone() {
 }
 
 #[test]
-fn a_waiter_is_told_when_the_key_becomes_another_type() {
+fn a_waiter_fails_when_the_key_becomes_another_type() {
     on_each_server(async |server| {
         let client = connect(server).await;
         let guard = client.lock("orders").lock().await.unwrap();
@@ -111,9 +111,9 @@ fn a_waiter_is_told_when_the_key_becomes_another_type() {
     });
 }
 
-/// Details are for people: whatever stands in their place is left alone, and the lock works.
+/// Details are only for people: a key of another type in their place is not changed, and the lock works.
 #[test]
-fn details_of_another_type_cost_a_labelled_lock_nothing() {
+fn a_labelled_lock_works_if_its_details_key_has_another_type() {
     on_each_server(async |server| {
         let client = connect(server).await;
         let details = "ferrolock_holder:{orders}";

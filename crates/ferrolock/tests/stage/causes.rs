@@ -1,12 +1,14 @@
-//! What the library tells of each lock in this process: above all what led to its grants.
+//! The events that the library logs about each lock in this process: above all what led to its grants.
 //!
-//! Whoever was not woken gets the lock all the same, a little later: by the safety poll, or at the end of the holder's lease. No
-//! time tells the two apart on a busy machine; the cause does. `arrival`, `confirmed`, `message`, `gap`, `own_release`, `lease_end`,
-//! `safety_poll`, `last_chance`, `reconnected` are the words of `ferrolock_grants_total` in `docs/operations.md`.
+//! A waiter that was not woken gets the lock all the same, a little later: by the safety poll, or at the end of the holder's
+//! lease. On a busy machine the time does not tell the two apart; the cause does. `arrival`, `confirmed`, `message`, `gap`,
+//! `own_release`, `lease_end`, `safety_poll`, `last_chance`, `reconnected` are the labels of `ferrolock_grants_total` in
+//! `docs/operations.md`.
 //!
-//! What passes by itself is told here too: a test that looks for it from time to time may look in vain.
+//! States that pass by themselves are noted here too: a test that polls for them may miss them.
 //!
-//! All tests of a process share this, so each gives its locks names of their own. A waiter in another process is asked there.
+//! All tests of a process share these notes, so each gives its locks names of their own. A waiter in another process is not
+//! seen here; that process is asked.
 #![allow(dead_code, reason = "each suite needs a part of it")]
 
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A driver begins an attempt, for those who wait; the first one of a caller is not told.
+/// A driver begins an attempt for waiters; the first attempt of a caller is not logged.
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const GRANTED: &str = "granted";
 pub(crate) const UNCERTAIN: &str =
@@ -29,7 +31,7 @@ pub(crate) const UNCERTAIN: &str =
 /// Only ends a test that would hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Listens to the library for the rest of this process; before a lock is waited for whose causes are asked.
+/// Listens to the library for the rest of this process. Must be called before the wait whose causes a test asks for.
 pub(crate) fn begin() {
     static BEGUN: OnceLock<()> = OnceLock::new();
     BEGUN.get_or_init(|| {
@@ -47,13 +49,13 @@ pub(crate) fn last_of(lock: &str) -> Option<String> {
     of(lock).pop()
 }
 
-/// What led to the grant by which that guard came about, however many other locks have its name.
+/// What led to the grant of that guard, also if other locks have the same name.
 #[track_caller]
 pub(crate) fn of_guard(guard: &Guard) -> String {
     let owner = guard.owner_id().as_str();
     let notes = notes();
-    let granted = notes.told(GRANTED, guard.name()).iter();
-    let of_owner = |note: &&Told| note.owner.as_deref() == Some(owner);
+    let granted = notes.of(GRANTED, guard.name()).iter();
+    let of_owner = |note: &&Note| note.owner.as_deref() == Some(owner);
     let cause = granted
         .rev()
         .find(of_owner)
@@ -61,24 +63,25 @@ pub(crate) fn of_guard(guard: &Guard) -> String {
     cause.unwrap_or_else(|| panic!("nobody was told of the grant of {guard:?}"))
 }
 
-/// What led to each attempt that a driver has begun for that lock so far: for those who wait, not for the first of a caller.
+/// What led to each attempt that a driver has begun for the waiters of that lock so far; without the first attempt of each
+/// caller.
 pub(crate) fn of_attempts(lock: &str) -> Vec<String> {
     causes_of(ATTEMPT, lock)
 }
 
-/// How often that was told of that lock so far.
+/// How often that event of that lock was logged so far.
 pub(crate) fn count(event: &str, lock: &str) -> usize {
     begin();
-    notes().told(event, lock).len()
+    notes().of(event, lock).len()
 }
 
-/// Waits until that was told of that lock so often.
+/// Waits until that event of that lock was logged `times` times.
 pub(crate) async fn told(event: &str, lock: &str, times: usize) {
     let what = format!("{event} of {lock}, {times} times");
     until(&what, || count(event, lock) >= times).await;
 }
 
-/// Waits until so many attempts of those who wait for that lock were begun for that cause.
+/// Waits until `times` attempts for the waiters of that lock were begun for that cause.
 pub(crate) async fn attempted(lock: &str, cause: &str, times: usize) {
     let what = format!("attempts at {lock} for {cause}, {times} of them");
     let is_cause = |attempt: &&String| *attempt == cause;
@@ -86,10 +89,10 @@ pub(crate) async fn attempted(lock: &str, cause: &str, times: usize) {
     until(&what, || count() >= times).await;
 }
 
-/// Waits until what was told makes that true, which it then must stay: looks once more each time that something is told.
+/// Waits until `is_true`, which must not become false again; asks once more after each event.
 async fn until(what: &str, is_true: impl Fn() -> bool) {
     begin();
-    let told = async {
+    let waiting = async {
         loop {
             let mut news = std::pin::pin!(NEWS.notified());
             news.as_mut().enable();
@@ -99,24 +102,24 @@ async fn until(what: &str, is_true: impl Fn() -> bool) {
             news.await;
         }
     };
-    let told = tokio::time::timeout(LIMIT, told).await;
-    assert!(told.is_ok(), "waited {LIMIT:?} in vain: {what}");
+    let waited = tokio::time::timeout(LIMIT, waiting).await;
+    assert!(waited.is_ok(), "waited {LIMIT:?} in vain: {what}");
 }
 
 fn causes_of(event: &str, lock: &str) -> Vec<String> {
     begin();
     let notes = notes();
-    let told = notes.told(event, lock).iter();
-    told.filter_map(|note| note.cause.clone()).collect()
+    let events = notes.of(event, lock).iter();
+    events.filter_map(|note| note.cause.clone()).collect()
 }
 
-/// By event and lock, in their order.
+/// By event and lock, in the order in which they were logged.
 #[derive(Debug)]
-struct Notes(BTreeMap<(String, String), Vec<Told>>);
+struct Notes(BTreeMap<(String, String), Vec<Note>>);
 
-/// What was told besides.
+/// The other fields of an event.
 #[derive(Debug)]
-struct Told {
+struct Note {
     cause: Option<String>,
     owner: Option<String>,
 }
@@ -129,23 +132,23 @@ fn notes() -> MutexGuard<'static, Notes> {
 }
 
 impl Notes {
-    fn told(&self, event: &str, lock: &str) -> &[Told] {
+    fn of(&self, event: &str, lock: &str) -> &[Note] {
         let key = (event.to_owned(), lock.to_owned());
         self.0.get(&key).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Notes an event of the library about a lock; for those who listen in its place in some thread.
+/// Notes an event of the library about a lock; for a log that is set in place of this one in some thread.
 pub(crate) fn note(event: &Event<'_>) {
     let mut seen = Seen::default();
     event.record(&mut seen);
     let Some(lock) = seen.lock else { return };
-    let told = Told {
+    let note = Note {
         cause: seen.cause,
         owner: seen.owner,
     };
     let mut notes = notes();
-    notes.0.entry((seen.message, lock)).or_default().push(told);
+    notes.0.entry((seen.message, lock)).or_default().push(note);
     drop(notes);
     NEWS.notify_waiters();
 }

@@ -17,12 +17,12 @@ impl Grants {
         causes.iter().filter_map(|cause| self.0.get(*cause)).sum()
     }
 
-    /// To somebody who had found the lock busy and was woken.
+    /// To a waiter that had found the lock busy and was woken.
     pub(crate) fn handed_off(&self) -> u64 {
         self.of(&["message", "gap", "confirmed"])
     }
 
-    /// To somebody who should have been woken, and was not.
+    /// To a waiter that should have been woken, and was not.
     pub(crate) fn lost(&self) -> u64 {
         self.of(&["safety_poll", "lease_end"])
     }

@@ -1,4 +1,4 @@
-//! Where a story happens: an engine, and a look at it from outside. Every suite that runs on several engines shares this.
+//! The engine on which a story runs, and a view of it from outside. Every suite that runs on several engines shares this.
 #![allow(dead_code, unused_macros, reason = "each suite needs a part of it")]
 
 pub(crate) mod causes;
@@ -16,13 +16,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// An engine of the story's own.
+/// An engine that only one story uses.
 #[derive(Debug)]
 pub(crate) enum Stage {
     Memory {
         url: String,
         time: Time,
-        /// A space lives while somebody has it open.
+        /// A space exists while a client has it open.
         _open: Client,
     },
     /// The directory of the store.
@@ -30,15 +30,15 @@ pub(crate) enum Stage {
     Server(Box<Server>),
 }
 
-/// The time of a story in this process; elsewhere it is real.
+/// The time of a story that runs in this process; other processes and servers have real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// Paused: what took an hour takes nothing, and is exact.
+    /// Paused: an hour passes at once, and times are exact.
     Virtual,
     Real,
 }
 
-/// A lock as somebody outside sees it.
+/// A lock as another client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Fields and counts.
@@ -103,7 +103,7 @@ impl Stage {
         self.builder().connect().await.unwrap()
     }
 
-    /// Two clients, as two machines have them.
+    /// Two clients, as on two machines.
     pub(crate) async fn clients(&self) -> (Client, Client) {
         (self.client().await, self.client().await)
     }
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// The counts under the lock's key, of whomever.
+    /// The counts under the lock's key, of all holders.
     pub(crate) async fn counts(&self, name: &str) -> Vec<u32> {
         let look = self.look(name).await;
         look.map_or_else(Vec::new, |look| look.holds.into_values().collect())
@@ -149,7 +149,7 @@ impl Stage {
         self.look(name).await.expect("it is held").ttl
     }
 
-    /// The key goes, and not by an unlock.
+    /// Removes the key, and not by an unlock of its holder.
     pub(crate) async fn vanish(&self, name: &str) {
         match self {
             Self::Memory { .. } | Self::File(_) => {
@@ -161,7 +161,7 @@ impl Stage {
         }
     }
 
-    /// The lease runs down by some seconds: by waiting where nobody can shorten it.
+    /// Makes the rest of the lease shorter: by a command on a server, by waiting elsewhere.
     pub(crate) async fn run_down(&self, name: &str, by: Duration) {
         match self {
             Self::Memory { .. } | Self::File(_) => sleep(by).await,
@@ -172,7 +172,7 @@ impl Stage {
         }
     }
 
-    /// Somebody else has the lock in its holder's place.
+    /// Another owner gets the lock in place of its holder.
     pub(crate) async fn take_over(&self, name: &str) {
         let lease = "30000";
         let Some(server) = self.server() else {
@@ -197,13 +197,13 @@ impl Stage {
         self.look(name).await.is_none()
     }
 
-    /// Until nobody holds it any more.
+    /// Waits until the lock is free.
     pub(crate) async fn freed(&self, name: &str) {
         let what = format!("{name} is free");
         eventually_async(LIMIT, &what, async || self.is_free(name).await).await;
     }
 
-    /// A lease that is worth waiting for here. In real time it ends only if the machine stands still for a second.
+    /// A lease that a test can wait for. In real time it ends only if the machine stalls for a second.
     pub(crate) fn lease(&self) -> Duration {
         match self.is_virtual() {
             true => Duration::from_secs(30),
@@ -211,8 +211,8 @@ impl Stage {
         }
     }
 
-    /// Until somebody of that client who waits for the lock rests: see [`rests`]. Virtual time does not stand still: whoever
-    /// listens there rests.
+    /// Waits until a waiter of that client rests: see [`rests`]. In virtual time the machine cannot stall: there it is enough
+    /// that the waiter listens.
     pub(crate) async fn rests(&self, client: &Client, name: &str) {
         match self.is_virtual() {
             true => listens(client, name).await,
@@ -220,7 +220,7 @@ impl Stage {
         }
     }
 
-    /// Tells what was measured beside what is promised. Virtual time is exact; in real time ten times the promise is
+    /// Prints the measured time beside the promised one. Virtual time is exact; in real time ten times the promise is
     /// allowed, because machines are shared.
     pub(crate) fn took(&self, what: &str, begun: Instant, promised: Duration) {
         let took = begun.elapsed();
@@ -234,40 +234,43 @@ impl Stage {
         assert!(took <= allowed, "{who}: {what}: {took:?} of {promised:?}");
     }
 
-    /// The same for what follows its cause at once: a process may let others go first for 2 ms, and real ones take their time.
+    /// The same for an effect that follows at once: within 2 ms in virtual time, because a process may let others go first,
+    /// and within 100 ms in real time.
     pub(crate) fn took_no_time(&self, what: &str, begun: Instant) {
         let promised = if self.is_virtual() { ms(2) } else { ms(100) };
         self.took(what, begun, promised);
     }
 }
 
-/// A name that nothing else has in this process: all who play there share its log.
+/// A name that no other lock in this process has: all stories of a process share its log.
 pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Until somebody of that client who waits for the lock listens: it came, subscribed, and found it busy once more.
+/// Waits until a waiter of that client listens: it came, subscribed, and found the lock busy once more.
 pub(crate) async fn listens(client: &Client, name: &str) {
-    look_is_over(client, name, "confirmed").await;
+    attempt_made(client, name, "confirmed").await;
 }
 
-/// Until somebody of that client who waits for the lock, which is held for long, rests: it listens, and its first safety poll
-/// was in vain. The next one is 1.5 s away, or more: whatever wakes it comes sooner, also on a machine that stands still for a second.
+/// Waits until a waiter of that client rests, for a lock that is held for a long time: it listens, and its first safety poll
+/// has found the lock busy. The next poll is at least 1.5 s away: a wake-up comes sooner, also on a machine that stalls for a
+/// second.
 pub(crate) async fn rests(client: &Client, name: &str) {
-    look_is_over(client, name, "safety_poll").await;
+    attempt_made(client, name, "safety_poll").await;
 }
 
-/// Until an attempt was made for that cause by those of the client who wait for that lock.
-async fn look_is_over(client: &Client, name: &str, cause: &str) {
+/// Waits until an attempt for the client's waiters for that lock was made for that cause.
+async fn attempt_made(client: &Client, name: &str, cause: &str) {
     causes::attempted(name, cause, 1).await;
-    // What is told is that the attempt begins. It is handed over by the poll that tells it, and answered before the question
-    // that follows over the same connection.
+    // The log says that the attempt begins. The same poll hands it over to the connection, and the server answers it before
+    // the ping that follows over that connection.
     polled_meanwhile().await;
     client.ping().await.unwrap();
 }
 
-/// Until every poll is over that was under way in this runtime: when all its workers are here at a time, none is at another.
+/// Waits until every poll is over that was under way in this runtime: when all its workers are here at once, none of them is
+/// polling another task.
 pub(crate) async fn polled_meanwhile() {
     let workers = Handle::current().metrics().num_workers();
     let all = Arc::new(Barrier::new(workers));
@@ -280,7 +283,7 @@ pub(crate) async fn polled_meanwhile() {
     }
 }
 
-/// What led to the grant of each of these guards was that.
+/// Asserts that this cause led to the grant of that guard.
 #[track_caller]
 pub(crate) fn assert_led_to(cause: &str, guard: &Guard) {
     let causes = causes::of_attempts(guard.name());
@@ -293,7 +296,7 @@ pub(crate) fn waits(client: &Client, name: &str) -> JoinHandle<Guard> {
     tokio::spawn(async move { lock.await.unwrap() })
 }
 
-/// Waits in a task of its own for a lock that others of its client wait for: it is behind them when this returns.
+/// Waits in a task of its own for a lock that other tasks of its client wait for: it is queued behind them when this returns.
 pub(crate) fn joins(lock: &Lock) -> JoinHandle<ferrolock::Result<Guard>> {
     let mut waiting = Box::pin(lock.lock());
     assert!(poll_once(waiting.as_mut()).is_pending(), "{lock:?} is free");
@@ -309,7 +312,7 @@ pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }
 
-/// How many scripts a server was asked to run since its start or the last reset.
+/// How many scripts clients asked the server to run since its start or the last reset.
 pub(crate) fn attempts(server: &Server) -> u64 {
     let stats = server.commandstats();
     let calls = |name: &str| stats.get(name).copied().unwrap_or_default();

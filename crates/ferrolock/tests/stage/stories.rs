@@ -5,11 +5,11 @@
 //! | macro | engines |
 //! |---|---|
 //! | `stories!` | `memory:` in paused time; `file:`, Redis, Valkey |
-//! | `stories_in_paused_time!` | `memory:` in paused time: what only exact time shows |
+//! | `stories_in_paused_time!` | `memory:` in paused time: what needs exact time |
 //! | `stories_in_real_time!` | `memory:` in real time, because threads compute or runtimes end; `file:`, Redis, Valkey |
 //! | `stories_on_one_thread!` | `file:`, Redis, Valkey, on a runtime with one thread: a future's polls are the same each time |
 //! | `stories_of_processes!` | `file:`, Redis, Valkey: what several processes share |
-//! | `server_stories!`, `on_each_server!` | Redis, Valkey: what needs a network, or a look that only a server allows |
+//! | `server_stories!`, `on_each_server!` | Redis, Valkey: what needs a network, or a view that only a server gives |
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -28,7 +28,7 @@ macro_rules! stories {
     };
 }
 
-/// What only exact time shows.
+/// Stories that need exact time.
 macro_rules! stories_in_paused_time {
     ($($story:ident),+ $(,)?) => {
         mod in_paused_time {
@@ -122,12 +122,12 @@ macro_rules! on_each_server {
     };
 }
 
-/// Who else may run meanwhile.
+/// Which other stories may run at the same time, and with how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
     /// Two threads for tasks, and other stories of this program.
     AmongOthers,
-    /// No other story: some measure what others' load would spoil.
+    /// No other story: some stories measure what the load of others would spoil.
     Alone,
     /// Other stories, and no other thread for tasks.
     OnOneThread,
@@ -225,7 +225,7 @@ fn play(company: Company, time: Time, story: impl AsyncFnOnce() + Send + 'static
     });
 }
 
-/// A runtime for whose threads nobody waits at its end, also when the story panics: one of them may hang.
+/// A runtime whose drop does not wait for its threads, also when the story panics: one of them may hang.
 struct Left(Option<Runtime>);
 
 impl Left {

@@ -1,6 +1,6 @@
-//! Many who wait: all are served, and what they cost together.
+//! Many waiters: all get the lock, and what they cost together.
 //!
-//! What they cost is counted on servers only: commands, connections, attempts in flight.
+//! The cost is counted on servers only: commands, connections, attempts in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,14 +25,15 @@ on_each_server!(
     ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_their_connections_death,
 );
 
-/// The first poll of one who waits, at the soonest.
+/// The earliest first poll of a waiter.
 const FIRST_POLL: Duration = ms(750);
-/// If a poll was sooner than a message, which takes a few threads one after the other, at least one of them was kept from going on for
-/// so long.
+/// A message passes through a few threads one after the other. If a poll came before it, at least one of these threads was
+/// stalled for this time.
 const STALL: Duration = ms(150);
 
-/// Everyone was woken, and none by the end of a lease. In real time some may have polled first, if the machine stood still.
-fn nobody_missed_it(stage: &Stage, causes: &[String], stalls: Stalls) {
+/// Asserts that all waiters were woken, and none by the end of a lease. In real time some may have polled first, if the
+/// machine stalled.
+fn assert_no_wake_up_was_lost(stage: &Stage, causes: &[String], stalls: Stalls) {
     let led = |cause: &str| causes.iter().filter(|led| *led == cause).count();
     let (polled, late) = (led("safety_poll"), led("lease_end"));
     let longest = stalls.seen().last().copied().unwrap_or_default();
@@ -46,7 +47,7 @@ fn nobody_missed_it(stage: &Stage, causes: &[String], stalls: Stalls) {
     );
 }
 
-/// A third of them in each of three clients. Nobody is served twice, nobody while another is.
+/// A third of them in each of three clients. No waiter gets the lock twice, and none while another holds it.
 async fn three_hundred_waiters_of_one_name_are_served_one_after_the_other(stage: &Stage) {
     const EACH: usize = 100;
     let ((us, them), name) = (stage.clients().await, unique("a"));
@@ -65,7 +66,7 @@ async fn three_hundred_waiters_of_one_name_are_served_one_after_the_other(stage:
             });
         }
     }
-    // Each client's line, and its last look before it sleeps.
+    // Each client's waiters have subscribed, and made their last attempt before they sleep.
     causes::attempted(&name, "confirmed", 3).await;
     let (begun, stalls) = (Instant::now(), Stalls::watch());
 
@@ -75,7 +76,7 @@ async fn three_hundred_waiters_of_one_name_are_served_one_after_the_other(stage:
     stage.took("300 waiters", begun, ms(3_000));
     assert!(stage.is_free(&name).await);
     // Each message is an event, after which the next poll is a long way off.
-    nobody_missed_it(stage, &causes::of(&name), stalls);
+    assert_no_wake_up_was_lost(stage, &causes::of(&name), stalls);
 }
 
 async fn a_thousand_names_are_waited_for_at_once(stage: &Stage) {
@@ -109,17 +110,17 @@ async fn a_thousand_names_are_waited_for_at_once(stage: &Stage) {
     stage.took("1,000 names", begun, ms(3_000));
     let cause = |name: &String| causes::last_of(name).unwrap();
     assert!(released.iter().all(|(name, _)| cause(name) != "lease_end"));
-    // A poll that is under way when the name is given back is served by it, and missed nothing.
+    // A poll that is under way when the name is released may get the lock: then no wake-up was lost.
     let is_before_polls = |after: &Duration| *after < FIRST_POLL - 2 * STALL;
     let early = released.iter().filter(|(_, after)| is_before_polls(after));
     let causes: Vec<_> = early.map(|(name, _)| cause(name)).collect();
-    nobody_missed_it(stage, &causes, stalls);
+    assert_no_wake_up_was_lost(stage, &causes, stalls);
 }
 
-/// What clients sent since the last reset. Left out: scripts' own calls, this test's questions, and what is said once over each new
-/// connection.
+/// How many commands clients sent since the last reset. Left out: calls made by scripts, commands of this test, and commands
+/// that are sent once over each new connection.
 fn commands(server: &Server) -> u64 {
-    let inside = [
+    let left_out = [
         "hexists",
         "hget",
         "hset",
@@ -140,7 +141,7 @@ fn commands(server: &Server) -> u64 {
     let stats = server.commandstats();
     stats
         .iter()
-        .filter(|(name, _)| !inside.contains(&name.as_str()))
+        .filter(|(name, _)| !left_out.contains(&name.as_str()))
         .map(|(_, calls)| calls)
         .sum()
 }
@@ -209,14 +210,14 @@ async fn ten_thousand_names_are_waited_for_over_one_connection(kind: Kind) {
         ms(10_000),
     );
     assert_eq!(server.keys(), Vec::<String>::new());
-    // Some are polled for anyway, before the connection stands again.
+    // For some names a poll comes first, before the connection is up again.
     let by_gap = |name: &&String| causes::last_of(name).is_some_and(|cause| cause == "gap");
-    let told = names.iter().filter(by_gap).count();
-    eprintln!("{}: {told} of {NAMES} by the gap", kind.name());
-    assert!(told >= NAMES / 2, "{told} of {NAMES}");
+    let woken = names.iter().filter(by_gap).count();
+    eprintln!("{}: {woken} of {NAMES} by the gap", kind.name());
+    assert!(woken >= NAMES / 2, "{woken} of {NAMES}");
 }
 
-/// Until the waiters of so many names were refused twice: when they came, and when they had subscribed.
+/// Waits until the waiters of `names` names found them busy twice: when they came, and when they had subscribed.
 async fn all_listen(server: &Server, names: usize) {
     eventually_async(4 * LIMIT, "all have asked twice", async || {
         attempts(server) >= 2 * names as u64
@@ -224,7 +225,8 @@ async fn all_listen(server: &Server, names: usize) {
     .await;
 }
 
-/// Every attempt is under way for two delays at least. So more than 64 in flight would reach the server within that time.
+/// Every attempt is under way for two delays at least. So if there were more than 64 in flight, more than 64 would reach the
+/// server within that time.
 async fn ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_their_connections_death(
     kind: Kind,
 ) {
@@ -241,7 +243,7 @@ async fn ten_thousand_names_never_have_more_than_64_attempts_in_flight_after_the
     }
     all_listen(&server, NAMES).await;
     proxy.delay(DELAY);
-    // What was under way without the delay is answered before this.
+    // Attempts that were sent without the delay are answered before this.
     us.ping().await.unwrap();
     let monitor = server.monitor();
     control.command(&["CONFIG", "RESETSTAT"]);
@@ -270,7 +272,7 @@ fn came(lines: &[String]) -> Vec<Duration> {
     attempts.map(stamp).map(Duration::from_secs_f64).collect()
 }
 
-/// The most that came within any span of that time.
+/// The most attempts that came within any span of length `time`.
 fn most_within(came: &[Duration], time: Duration) -> usize {
     let from = |first: usize| {
         came[first..]
@@ -281,7 +283,7 @@ fn most_within(came: &[Duration], time: Duration) -> usize {
     (0..came.len()).map(from).max().unwrap_or_default()
 }
 
-/// Somebody else holds as many names, for an hour; these.
+/// Takes that many names for an hour, as another owner; returns the names.
 fn take_all(control: &mut testkit::Connection, count: usize) -> Vec<String> {
     let script = "for i = 0, ARGV[2] - 1 do local n = ARGV[1] .. i redis.call('HSET', n, 'someone:1', 1) redis.call('PEXPIRE', n, 3600000) end";
     let first = format!("{}/", unique("n"));

@@ -1,4 +1,4 @@
-//! Between clients and between processes: nobody starves.
+//! Between clients and between processes: none of them starves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ stories_of_processes!(alone:
     eight_busy_processes_all_get_their_share,
 );
 
-/// While one holds it and one comes back, one waits.
+/// In each client: while one holds the lock and one comes back, one waits.
 const WAITERS: usize = 3;
 const FOR: Duration = Duration::from_secs(6);
 const HOLD: Duration = ms(5);
 
-/// Takes the lock again and again until it is stopped, and counts how often it was served.
-async fn is_customer(client: Client, stop: CancellationToken, served: Arc<AtomicU64>) {
+/// Takes the lock again and again until `stop` is cancelled, and counts how often it got the lock.
+async fn take_again_and_again(client: Client, stop: CancellationToken, served: Arc<AtomicU64>) {
     let mut waiters = tokio::task::JoinSet::new();
     for _ in 0..WAITERS {
         let (lock, served) = (client.lock("a").cancelled_by(&stop), served.clone());
@@ -46,7 +46,7 @@ async fn eight_busy_clients_all_get_their_share(stage: &Stage) {
     let counts: [Arc<AtomicU64>; 8] = Default::default();
     let mut customers = tokio::task::JoinSet::new();
     for served in &counts {
-        customers.spawn(is_customer(
+        customers.spawn(take_again_and_again(
             stage.client().await,
             stop.clone(),
             served.clone(),
@@ -58,10 +58,10 @@ async fn eight_busy_clients_all_get_their_share(stage: &Stage) {
     stop.cancel();
     customers.join_all().await;
     let served = counts.map(|served| served.load(Ordering::Relaxed));
-    got_their_share(stage, &served);
+    assert_shares(stage, &served);
 }
 
-/// A customer that is told when to begin and to stop, and says how often it was served.
+/// A process that takes the lock again and again: the test says when to begin and when to stop, and gets the count of grants.
 pub(crate) fn customer(role: &Role) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -78,20 +78,20 @@ pub(crate) fn customer(role: &Role) {
             ears.hear();
             stopping.cancel();
         });
-        is_customer(client, stop, served.clone()).await;
+        take_again_and_again(client, stop, served.clone()).await;
     });
     role.say(&served.load(Ordering::Relaxed).to_string());
 }
 
 async fn two_busy_processes_both_get_their_share(stage: &Stage) {
-    busy_processes(stage, 2).await;
+    assert_shares_of_busy_processes(stage, 2).await;
 }
 
 async fn eight_busy_processes_all_get_their_share(stage: &Stage) {
-    busy_processes(stage, 8).await;
+    assert_shares_of_busy_processes(stage, 8).await;
 }
 
-async fn busy_processes(stage: &Stage, count: usize) {
+async fn assert_shares_of_busy_processes(stage: &Stage, count: usize) {
     let mut customers: Vec<_> = (0..count)
         .map(|_| Child::again("fairness::customer", &[&stage.url()]))
         .collect();
@@ -109,10 +109,10 @@ async fn busy_processes(stage: &Stage, count: usize) {
         .iter_mut()
         .map(|customer| customer.hear(LIMIT).parse().unwrap())
         .collect();
-    got_their_share(stage, &served);
+    assert_shares(stage, &served);
 }
 
-fn got_their_share(stage: &Stage, served: &[u64]) {
+fn assert_shares(stage: &Stage, served: &[u64]) {
     eprintln!("{}: served in {FOR:?}: {served:?}", stage.name());
     let (least, most) = (served.iter().min().unwrap(), served.iter().max().unwrap());
     assert!(least * 10 >= *most, "{served:?}");

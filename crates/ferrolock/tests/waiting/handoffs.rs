@@ -1,9 +1,9 @@
 //! A hundred thousand hand-offs between two processes: none is lost, on servers not even with the subscribers killed
 //! every second.
 //!
-//! Lost is a grant that only the safety poll or the end of a lease led to: the message, or the gap after an
-//! interruption, should have. Nobody else may help: two processes take turns, and after a release a process asks for
-//! that name again only when it was told of its peer's grant.
+//! A wake-up is lost if only the safety poll or the end of a lease led to the grant: the message, or the gap after an
+//! interruption, should have. Nothing else may wake a waiter: two processes take turns, and after a release a process asks for
+//! that name again only when its peer has reported its grant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::grants::{Counts, Grants};
 use crate::stage::{Stage, ms};
 
 stories_of_processes!(alone: no_wake_up_is_lost_in_a_hundred_thousand_hand_offs);
-on_each_server!(alone: messages_that_are_lost_on_their_way_are_seen);
+on_each_server!(alone: the_hand_off_test_detects_lost_messages);
 
 const HAND_OFFS: u64 = 100_000;
 const NAMES: u8 = 96;
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Long enough for the peer to come and find it busy.
+/// Long enough for the peer to come and find the lock busy.
 const HOLD: Duration = ms(1);
-/// On a machine that stands still for so long the poll of every name may come first.
+/// If the machine stalls for this time, the poll of every name may come before the message.
 const STALL: Duration = ms(500);
 
 async fn no_wake_up_is_lost_in_a_hundred_thousand_hand_offs(stage: &Stage) {
@@ -58,8 +58,8 @@ async fn no_wake_up_is_lost_in_a_hundred_thousand_hand_offs(stage: &Stage) {
     );
 }
 
-/// Shows that the test above bites: some messages vanish on their way from the server, and the connections stay.
-async fn messages_that_are_lost_on_their_way_are_seen(kind: Kind) {
+/// Shows that the test above can fail: some messages vanish on their way from the server, and the connections stay.
+async fn the_hand_off_test_detects_lost_messages(kind: Kind) {
     const DROPPED: u64 = 20;
     let server = Server::start(kind);
     let proxy = Proxy::start(server.address());
@@ -95,16 +95,16 @@ impl Relays {
         Self([first, second])
     }
 
-    /// What both tell, added up.
+    /// The reports of both processes, added up.
     fn ask(&mut self) -> (Grants, Vec<u64>) {
         let (mut grants, mut by_name) = (Grants::default(), vec![0; usize::from(NAMES)]);
         for relay in &mut self.0 {
             relay.say("grants?");
-            let told: Told = serde_json::from_str(&relay.hear(LIMIT)).unwrap();
-            for (cause, count) in told.0 {
+            let report: Report = serde_json::from_str(&relay.hear(LIMIT)).unwrap();
+            for (cause, count) in report.0 {
                 *grants.0.entry(cause).or_default() += count;
             }
-            for (sum, count) in by_name.iter_mut().zip(told.1) {
+            for (sum, count) in by_name.iter_mut().zip(report.1) {
                 *sum += count;
             }
         }
@@ -115,7 +115,8 @@ impl Relays {
         self.ask().0
     }
 
-    /// What led to all grants, when nobody waits any more who waits now: a lost wake-up counts when it is made good.
+    /// The causes of all grants, after everyone who waits now was granted: a lost wake-up is counted only when a poll has
+    /// made up for it.
     async fn after_one_more_of_each_name(&mut self) -> Grants {
         let (_, before) = self.ask();
         let begun = Instant::now();
@@ -130,10 +131,10 @@ impl Relays {
     }
 }
 
-/// What a relay says when it is asked: its grants by cause, and by name.
-type Told = (BTreeMap<String, u64>, Vec<u64>);
+/// What a relay answers when it is asked: its grants by cause, and by name.
+type Report = (BTreeMap<String, u64>, Vec<u64>);
 
-/// Takes turns with its peer, and says what led to its grants whenever it is asked.
+/// Takes turns with its peer, and reports what led to its grants whenever the test asks.
 pub(crate) fn relay(role: &Role) {
     let counts = Counts::begin();
     let by_name: Arc<[AtomicU64]> = (0..NAMES).map(|_| AtomicU64::new(0)).collect();
@@ -149,8 +150,8 @@ pub(crate) fn relay(role: &Role) {
             loop {
                 role.hear();
                 let counted = counted.iter().map(|count| count.load(Ordering::SeqCst));
-                let told: Told = (counts.by_cause(), counted.collect());
-                role.say(&serde_json::to_string(&told).unwrap());
+                let report: Report = (counts.by_cause(), counted.collect());
+                role.say(&serde_json::to_string(&report).unwrap());
             }
         });
         take_turns(&client, peer, turn, &by_name).await;
@@ -164,7 +165,7 @@ enum Turn {
     Theirs,
 }
 
-/// The peer's ear: the first of the two says where it is, the second is told.
+/// The connection to the peer: the first of the two reports its port to the test, the second gets the port as an argument.
 async fn meet(role: &Role) -> (TcpStream, Turn) {
     let (stream, turn) = match role.args().get(1) {
         None => {
@@ -185,7 +186,7 @@ async fn meet(role: &Role) -> (TcpStream, Turn) {
 
 /// All names at once, until this process is killed.
 async fn take_turns(client: &Client, peer: TcpStream, turn: Turn, by_name: &Arc<[AtomicU64]>) {
-    let (mut told, mut tell) = peer.into_split();
+    let (mut from_peer, mut to_peer) = peer.into_split();
     let (granted, mut grants) = mpsc::unbounded_channel();
     let turns: Vec<_> = (0..NAMES).map(|_| Arc::new(Notify::new())).collect();
     let mut tasks = tokio::task::JoinSet::new();
@@ -194,7 +195,7 @@ async fn take_turns(client: &Client, peer: TcpStream, turn: Turn, by_name: &Arc<
         let (granted, theirs, by_name) = (granted.clone(), theirs.clone(), by_name.clone());
         let granted = move || {
             by_name[usize::from(name)].fetch_add(1, Ordering::SeqCst);
-            // At the end the peer is killed first, and nobody hears of it any more.
+            // At the end the peer may be killed first: then no task receives this.
             let _ = granted.send(name);
         };
         tasks.spawn(async move {
@@ -206,13 +207,13 @@ async fn take_turns(client: &Client, peer: TcpStream, turn: Turn, by_name: &Arc<
     }
     tasks.spawn(async move {
         while let Some(name) = grants.recv().await {
-            if tell.write_u8(name).await.is_err() {
+            if to_peer.write_u8(name).await.is_err() {
                 return;
             }
         }
     });
     tasks.spawn(async move {
-        while let Ok(name) = told.read_u8().await {
+        while let Ok(name) = from_peer.read_u8().await {
             turns[usize::from(name)].notify_one();
         }
     });
@@ -227,7 +228,7 @@ async fn hand_back_and_forth(lock: &Lock, granted: impl Fn(), theirs: &Notify) {
         granted();
         tokio::time::sleep(HOLD).await;
         guard.unlock().await.unwrap();
-        // Nothing of ours wakes the peer from here on.
+        // From here on this process does nothing that wakes the peer.
         theirs.notified().await;
     }
 }

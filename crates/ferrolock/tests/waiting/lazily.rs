@@ -1,4 +1,4 @@
-//! A program that starts before its server. Nothing starts before the embedded engines: they are inside the program.
+//! A program that starts before its server. No program starts before the embedded engines: they are inside the program.
 
 use ferrolock::{Client, ErrorKind};
 use testkit::{Kind, Server};
@@ -20,7 +20,7 @@ async fn a_lazy_client_waits_for_its_server(kind: Kind) {
     let early = client.lock(&name).try_lock().await.unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Unreachable, "{early}");
     let waiter = waits(&client, &name);
-    // In vain each time.
+    // Both attempts fail.
     causes::attempted(&name, "reconnected", 2).await;
 
     server.restart();

@@ -1,7 +1,7 @@
-//! Waiting: who gets the lock, after what, how soon, and what it costs.
+//! Waiting: which waiter gets the lock, after what, how soon, and what it costs.
 //!
-//! What everybody may rely on is told as stories, which run on every engine. Broken connections, silent servers and the
-//! count of commands are for servers only.
+//! What is promised on every engine is tested by stories, which run on every engine. Broken connections, silent servers and
+//! the count of commands are tested on servers only.
 #![allow(missing_docs, reason = "test code")]
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A `lock()` future that was polled once and kept: it gets in nobody's way for longer than its offer lasts.
+//! A `lock()` future that was polled once and kept: it blocks no other caller for longer than its offer lasts.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 use crate::stage::{Stage, causes, listens, ms, unique};
 
 stories!(
-    a_future_that_is_polled_once_on_a_free_name_stops_nobody,
-    a_future_that_is_polled_once_and_kept_stops_nobody,
+    a_future_polled_once_on_a_free_name_blocks_no_other_caller,
+    a_future_polled_once_and_kept_blocks_no_other_caller,
     an_offer_that_is_taken_in_time_is_a_hold_like_any_other,
 );
-stories_of_processes!(a_future_that_is_polled_once_and_kept_stops_no_other_process);
+stories_of_processes!(a_future_polled_once_and_kept_blocks_no_other_process);
 
-/// An offer lasts a third of it; a renewal would be due before the end of the offer.
+/// An offer lasts a third of the lease; a renewal would be due before the end of the offer.
 const LEASE: Duration = ms(2400);
 const OFFER: Duration = ms(800);
 
-/// Where a call is done when it is made, the future is ready at once, and there is no offer.
-async fn a_future_that_is_polled_once_on_a_free_name_stops_nobody(stage: &Stage) {
+/// On engines that finish the call within the first poll, the future is ready at once, and there is no offer.
+async fn a_future_polled_once_on_a_free_name_blocks_no_other_caller(stage: &Stage) {
     let ((client, other), name) = (stage.clients().await, unique("a"));
     let lock = client.lock(&name).watchdog_lease(LEASE);
     let watch = NotRenewed::of(stage);
@@ -43,7 +43,7 @@ async fn a_future_that_is_polled_once_on_a_free_name_stops_nobody(stage: &Stage)
     kept.await.unwrap().unlock().await.unwrap();
 }
 
-async fn a_future_that_is_polled_once_and_kept_stops_nobody(stage: &Stage) {
+async fn a_future_polled_once_and_kept_blocks_no_other_caller(stage: &Stage) {
     let (client, other) = stage.clients().await;
     for (behind, cause) in [(&client, "own_release"), (&other, "message")] {
         let name = unique("a");
@@ -58,7 +58,7 @@ async fn a_future_that_is_polled_once_and_kept_stops_nobody(stage: &Stage) {
         let led = causes::of_guard(&guard);
         match stage.is_virtual() {
             true => assert_eq!(led, cause),
-            // A poll falls due while the offer ends.
+            // A poll may be due while the offer ends.
             false => assert!(
                 ["own_release", "message", "safety_poll"].contains(&&*led),
                 "{led}"
@@ -82,7 +82,7 @@ async fn an_offer_that_is_taken_in_time_is_a_hold_like_any_other(stage: &Stage) 
     assert!(other.lock(&name).try_lock().await.unwrap().is_none());
 }
 
-/// Another process: takes the lock, says so, and lets it go when told.
+/// Another process: takes the lock and reports it, and releases it when the test says so.
 pub(crate) fn other_process(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -97,7 +97,7 @@ pub(crate) fn other_process(role: &Role) {
     });
 }
 
-async fn a_future_that_is_polled_once_and_kept_stops_no_other_process(stage: &Stage) {
+async fn a_future_polled_once_and_kept_blocks_no_other_process(stage: &Stage) {
     let ((client, holder), name) = (stage.clients().await, unique("a"));
     let mut other = Child::again("offers::other_process", &[&stage.url(), &name]);
     other.hear(LIMIT);
@@ -122,7 +122,7 @@ async fn offered(them: &Client, (client, lock): (&Client, &Lock)) -> Waiting {
     let held = them.lock(lock.name()).lock().await.unwrap();
     let mut kept: Waiting = Box::pin(lock.lock());
     assert!(poll_once(kept.as_mut()).is_pending());
-    // Whoever does not look at its first attempt is put into the line after a while, and listens then.
+    // A future that is not polled after its first attempt is put among the waiters after a while, and listens then.
     listens(client, lock.name()).await;
     held.unlock().await.unwrap();
     causes::told(causes::GRANTED, lock.name(), 2).await;
@@ -131,7 +131,8 @@ async fn offered(them: &Client, (client, lock): (&Client, &Lock)) -> Waiting {
 
 type Waiting = Pin<Box<dyn Future<Output = ferrolock::Result<Guard>>>>;
 
-/// Nobody had it, so nobody may have renewed it: each time that a server set came with a field.
+/// Checks that no client has renewed an offer, because no caller held the lock: the server has set as many leases as it has
+/// written fields.
 struct NotRenewed<'a>(Option<(&'a Server, Monitor)>);
 
 impl<'a> NotRenewed<'a> {
@@ -139,7 +140,7 @@ impl<'a> NotRenewed<'a> {
         Self(stage.server().map(|server| (server, server.monitor())))
     }
 
-    /// Until the server has written the first field of the lock.
+    /// Waits until the server has written the first field of the lock.
     fn until_granted(&self, name: &str) {
         if let Some((_, monitor)) = &self.0 {
             let field = format!("\"HSET\" \"{name}\"");

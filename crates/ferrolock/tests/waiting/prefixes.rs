@@ -1,6 +1,6 @@
-//! A client with a key prefix waits for the same lock as one that writes the whole name, and is woken by it.
+//! A client with a key prefix waits for the same lock as a client that writes the whole name, and each wakes the other.
 //!
-//! Both must make the same channel of it. A wrong one costs nothing but time, and shows only in what led to the grant.
+//! Both must derive the same channel from the name. A wrong channel only costs time, and shows only in the cause of the grant.
 
 use ferrolock::Client;
 
@@ -10,31 +10,30 @@ stories!(
     a_client_with_a_prefix_is_woken_by_one_without,
     a_client_without_a_prefix_is_woken_by_one_with_it,
     clients_with_one_prefix_wake_each_other,
-    a_prefix_that_is_a_tag_is_as_good_as_any_other,
+    clients_whose_prefix_is_a_hash_tag_wake_each_other,
 );
 
 async fn a_client_with_a_prefix_is_woken_by_one_without(stage: &Stage) {
-    wakes(stage, "", "app:", "app:").await;
+    assert_woken(stage, "", "app:", "app:").await;
 }
 
 async fn a_client_without_a_prefix_is_woken_by_one_with_it(stage: &Stage) {
-    wakes(stage, "app:", "", "app:").await;
+    assert_woken(stage, "app:", "", "app:").await;
 }
 
 async fn clients_with_one_prefix_wake_each_other(stage: &Stage) {
-    wakes(stage, "app:", "app:", "app:").await;
+    assert_woken(stage, "app:", "app:", "app:").await;
 }
 
-/// The tag decides what the channel is called.
-async fn a_prefix_that_is_a_tag_is_as_good_as_any_other(stage: &Stage) {
-    wakes(stage, "{eu}:", "", "{eu}:").await;
-    wakes(stage, "", "{eu}:", "{eu}:").await;
+/// The hash tag decides the name of the channel.
+async fn clients_whose_prefix_is_a_hash_tag_wake_each_other(stage: &Stage) {
+    assert_woken(stage, "{eu}:", "", "{eu}:").await;
+    assert_woken(stage, "", "{eu}:", "{eu}:").await;
 }
 
-/// The waiter, with the one prefix, gets what the holder, with the other, gives back or forces open: by its message.
-///
-/// Everybody else finds the lock under the name with `prefix` before it.
-async fn wakes(stage: &Stage, holders: &str, waiters: &str, prefix: &str) {
+/// A holder with the prefix `holders` releases the lock or forces it open: its message wakes the waiter with the prefix
+/// `waiters`. The whole name of the lock begins with `prefix`.
+async fn assert_woken(stage: &Stage, holders: &str, waiters: &str, prefix: &str) {
     let (holder, waiter) = (
         with_prefix(stage, holders).await,
         with_prefix(stage, waiters).await,

@@ -1,4 +1,4 @@
-//! The client's runtime ends while others use the client: typed errors, no hang.
+//! The client's runtime ends while other runtimes use the client: typed errors, no hang.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::stage::{Stage, causes, unique};
 
 stories_in_real_time!(
     a_free_name_needs_no_runtime_where_no_server_is_asked,
-    whoever_waits_hears_that_the_runtime_has_ended,
-    whoever_comes_after_the_end_of_the_runtime_hears_so,
+    waiters_return_closed_when_the_runtime_ends,
+    calls_after_the_runtime_ended_return_closed,
 );
 
-/// The embedded engines ask for a free name themselves, in the caller's time: that needs nothing of the client's runtime.
+/// With the embedded engines, the caller's own task takes a free name: that needs nothing of the client's runtime.
 async fn a_free_name_needs_no_runtime_where_no_server_is_asked(stage: &Stage) {
     if stage.server().is_some() {
         return;
@@ -28,7 +28,7 @@ async fn a_free_name_needs_no_runtime_where_no_server_is_asked(stage: &Stage) {
     assert_eq!(free.unlock().await.unwrap(), Unlocked::Released);
 }
 
-async fn whoever_waits_hears_that_the_runtime_has_ended(stage: &Stage) {
+async fn waiters_return_closed_when_the_runtime_ends(stage: &Stage) {
     let ((theirs, client), name) = (client_elsewhere(stage).await, unique("a"));
     let held = client.lock(&name).lease(LIMIT).lock().await.unwrap();
     let waiters = [
@@ -40,20 +40,20 @@ async fn whoever_waits_hears_that_the_runtime_has_ended(stage: &Stage) {
     end(theirs).await;
 
     for waiter in waiters {
-        let error = closed(waiter).await;
+        let error = error_of(waiter).await;
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         assert!(error.to_string().contains("runtime"), "{error}");
     }
     drop(held);
 }
 
-async fn whoever_comes_after_the_end_of_the_runtime_hears_so(stage: &Stage) {
+async fn calls_after_the_runtime_ended_return_closed(stage: &Stage) {
     let (theirs, client) = client_elsewhere(stage).await;
     let held = client.lock("a").lease(LIMIT).lock().await.unwrap();
     end(theirs).await;
 
     let other = if stage.server().is_some() { "b" } else { "a" };
-    newcomers(&client, &held, ["a", other, "a", other]).await;
+    assert_calls_return_closed(&client, &held, ["a", other, "a", other]).await;
 }
 
 type Call<'a> = (
@@ -61,8 +61,12 @@ type Call<'a> = (
     Pin<Box<dyn Future<Output = Option<Error>> + 'a>>,
 );
 
-/// Every call answers `Closed`, also the second one of each.
-async fn newcomers<const N: usize>(client: &Client, held: &Guard, names: [&str; N]) {
+/// Every call fails with `Closed`, also the second one of each.
+async fn assert_calls_return_closed<const N: usize>(
+    client: &Client,
+    held: &Guard,
+    names: [&str; N],
+) {
     for name in names {
         let lock = client.lock(name);
         let calls: [Call<'_>; 7] = [
@@ -105,7 +109,7 @@ async fn end(runtime: Runtime) {
         .unwrap();
 }
 
-async fn closed<T>(waiter: tokio::task::JoinHandle<ferrolock::Result<T>>) -> Error {
+async fn error_of<T>(waiter: tokio::task::JoinHandle<ferrolock::Result<T>>) -> Error {
     let answer = tokio::time::timeout(LIMIT, waiter)
         .await
         .expect("no hang")

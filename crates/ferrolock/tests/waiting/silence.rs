@@ -1,6 +1,6 @@
 //! A server that is down, hung or half-open: every call ends with its limit, as unreachable and not as busy.
 //!
-//! On servers only: these are faults of a network, or of a program that the embedded engines do without.
+//! On servers only: these are faults of a network or of a server program, and the embedded engines have neither.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ async fn every_call_ends(kind: Kind, fall_silent: impl FnOnce(&Server, &Proxy)) 
     let (hour, name) = (Duration::from_secs(3600), unique("busy"));
     let _busy = them.lock(&name).lease(hour).lock().await.unwrap();
     let held = client.lock("held").lease(hour).lock().await.unwrap();
-    // Longer than it takes to listen, also on a machine that stands still for a while.
+    // Longer than it takes to listen, also on a machine that stalls for a while.
     let waiter = tokio::spawn(client.lock(&name).try_lock_for(ms(5000)));
     listens(&client, &name).await;
     let begun = Instant::now();
@@ -82,7 +82,7 @@ async fn every_call_ends(kind: Kind, fall_silent: impl FnOnce(&Server, &Proxy)) 
     eprintln!("{}: all of it: {:.1?}", kind.name(), begun.elapsed());
 }
 
-/// Ends as unreachable, with what it took over its limit told and ten times the promise allowed.
+/// Asserts that the call fails with `Unreachable`; prints the time beyond its limit, and allows ten times the promise.
 async fn ends<T: Debug>(what: &str, limit: Duration, call: impl Future<Output = Result<T>>) {
     let begun = Instant::now();
     let answer = tokio::time::timeout((limit + ms(100)) * 10, call).await;

@@ -1,6 +1,6 @@
-//! Subscriptions: refused, and given up after a while.
+//! Subscriptions: refused by the server, and ended by the client after a while.
 //!
-//! On servers only: nobody refuses one inside the process or in a file, and only a server tells who listens.
+//! On servers only: the embedded engines refuse no subscription, and only a server shows who listens.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -15,14 +15,14 @@ use crate::stage::{assert_led_to, causes, channel, listens, ms, stories, unique,
 use crate::support::{connect, took};
 
 on_each_server!(
-    without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_once,
+    without_the_right_to_subscribe_waiters_poll_and_one_warning_is_logged,
     a_subscription_lingers_and_then_is_gone,
 );
 
-async fn without_the_right_to_subscribe_waiting_works_by_polling_and_says_so_once(kind: Kind) {
+async fn without_the_right_to_subscribe_waiters_poll_and_one_warning_is_logged(kind: Kind) {
     let log = Log::default();
     let listening = log.clone();
-    // The log is caught by thread: everything must happen in this one.
+    // The log is set for one thread: everything must happen in this one.
     let polling = tokio::task::spawn_blocking(move || {
         let _default = tracing::subscriber::set_default(listening);
         stories::one_thread().block_on(wait_without_the_right_to_subscribe(kind));
@@ -55,7 +55,7 @@ async fn wait_without_the_right_to_subscribe(kind: Kind) {
         let guard = waiter.await.unwrap();
         assert_led_to("safety_poll", &guard);
         took("by polling", kind.name(), begun, ms(1000));
-        // Its own release cannot be announced either, by the same right.
+        // Without the right to channels it cannot announce its own release either.
         let _ = guard.unlock().await;
     }
 }
@@ -82,7 +82,7 @@ async fn a_subscription_lingers_and_then_is_gone(kind: Kind) {
     took("unsubscribed", kind.name(), begun, ms(5100));
 }
 
-/// Collects the warnings and errors about subscriptions, and has everything noted that others note.
+/// Collects warnings and errors, and passes all events on to `causes`, like the log of the other tests.
 #[derive(Clone, Default)]
 struct Log {
     lines: Arc<Mutex<Vec<String>>>,

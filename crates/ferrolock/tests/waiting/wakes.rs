@@ -1,9 +1,9 @@
 //! What ends a wait: every way in which a lock becomes free, with a message and without.
 //!
-//! Each story says what must have led to the grant: whoever is not woken gets the lock all the same, by a poll a little later.
+//! Each story asserts what led to the grant: a waiter that is not woken gets the lock all the same, by a poll a little later.
 //!
-//! On servers only: a subscriber killed under its waiter, a message lost on its way, a key deleted by hand, which nobody
-//! announces. The embedded engines have no connections, and no hand but the library's reaches their keys.
+//! On servers only: a subscriber is killed under its waiter, a message is lost on its way, a key is deleted by hand, which is
+//! not announced. The embedded engines have no connections, and only the library changes their keys.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::stage::{Stage, assert_led_to, causes, listens, ms, rests, unique, wai
 use crate::support::{connect, took};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// No safety poll comes within a second of its end: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
+/// A lease that ends while no safety poll is near: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
 const BRIEF: Duration = Duration::from_secs(2);
 
 stories!(
@@ -94,9 +94,9 @@ async fn a_waiter_gets_the_lock_after_a_forced_unlock(stage: &Stage) {
     stage.took_no_time("after a forced unlock", begun);
 }
 
-/// Nobody announces when the name's time will be over: a poll finds out, and then its end is known.
+/// No message announces when the delay will be over: a poll finds out, and from then on the waiter knows the end.
 async fn a_waiter_gets_the_lock_when_a_delayed_unlock_is_due(stage: &Stage) {
-    /// A second at least after one poll and before the next, in both times.
+    /// At least a second after one poll and before the next, in virtual and in real time.
     const DELAY: Duration = ms(3_250);
     let ((us, them), name) = (stage.clients().await, unique("a"));
     let held = them.lock(&name).lock().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_waiter_gets_the_lock_when_a_delayed_unlock_is_due(stage: &Stage) {
     stage.took("after a delay of 3.25 s", begun, DELAY + ms(10));
 }
 
-/// Takes the lock, says so, and lets it go when told.
+/// Takes the lock and reports it, and releases it when the test says so.
 pub(crate) fn holder(role: &Role) {
     let runtime = crate::stage::stories::threads();
     runtime.block_on(async {
@@ -131,7 +131,7 @@ pub(crate) fn holder(role: &Role) {
     });
 }
 
-/// Another process, when it holds the lock.
+/// Starts another process; returns when it holds the lock.
 fn holder_elsewhere(stage: &Stage, lease: Duration, name: &str) -> Child {
     let lease = lease.as_millis().to_string();
     let mut holder = Child::again("wakes::holder", &[&stage.url(), &lease, name]);
@@ -153,7 +153,8 @@ async fn a_waiter_gets_the_lock_that_another_process_releases(stage: &Stage) {
     assert_eq!(holder.hear(LIMIT), "out");
 }
 
-/// After its lease on a server, which cannot know; at once from a file, where the system tells.
+/// On a server after the lease, because the server cannot know of the death; with a file at once, because the system reports
+/// the death.
 async fn a_waiter_gets_the_lock_of_a_process_that_was_killed(stage: &Stage) {
     let (us, name) = (stage.client().await, unique("a"));
     let is_server = stage.server().is_some();
@@ -164,7 +165,7 @@ async fn a_waiter_gets_the_lock_of_a_process_that_was_killed(stage: &Stage) {
     let mut holder = holder_elsewhere(stage, lease, &name);
     let waiter = waits(&us, &name);
     match is_server {
-        // After three looks in vain the safety poll is farther away than the end of any lease of 2 s.
+        // After three failed attempts the next safety poll is farther away than the end of any lease of 2 s.
         true => causes::told(causes::ATTEMPT, &name, 4).await,
         false => stage.rests(&us, &name).await,
     }
@@ -176,11 +177,11 @@ async fn a_waiter_gets_the_lock_of_a_process_that_was_killed(stage: &Stage) {
     stage.took("after its holder was killed", begun, promised);
 }
 
-/// Rounds in which the subscriber dies at different moments around the waiter's attempts, and the release reaches
-/// nobody. Served within the time a reconnect takes, long before the lease or the settled poll.
+/// Rounds in which the subscriber dies at different moments around the waiter's attempts, and no subscriber receives the
+/// release. The waiter gets the lock within the time of a reconnect, long before the lease ends or a settled poll is due.
 async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: Kind) {
     const ROUNDS: u64 = 20;
-    /// A machine that stands still for so long lets a poll come first.
+    /// If the machine stalls, a poll may come first.
     const POLLED_MAX: usize = 2;
     let server = Server::start(kind);
     let them = connect(&server).await;
@@ -188,7 +189,7 @@ async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: K
     let begun = Instant::now();
     let mut led = Vec::new();
     for round in 0..ROUNDS {
-        // A client of its own: one whose connection dies again and again waits longer each time before it comes back.
+        // A new client each time: a client whose connection dies again and again reconnects more slowly each time.
         let (us, name) = (connect(&server).await, unique("a"));
         let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
         let waiter = waits(&us, &name);
@@ -216,7 +217,7 @@ async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: K
     );
 }
 
-/// As it is when a connection is cut: the message goes to nobody, and the waiter is told only that it may have missed some.
+/// As when a connection is cut: no client receives the message, and the waiter learns only that it may have missed messages.
 async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
@@ -237,7 +238,7 @@ async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen(kind: 
     took("after an interruption", kind.name(), begun, ms(100));
 }
 
-/// The message comes, and there is nobody to ask: the waiter asks when there is.
+/// The message comes while the waiter has no connection for its attempt: it tries again when it is connected.
 async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_ask(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
@@ -281,7 +282,7 @@ async fn a_waiter_gets_the_lock_although_the_message_was_lost(kind: Kind) {
     assert_eq!(proxy.pushes_dropped(), 1);
 }
 
-/// What a client gives back its own line knows by the answer.
+/// When a client releases a lock, the server's answer wakes the client's own waiters.
 async fn a_waiter_needs_no_message_from_its_own_client(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
@@ -312,7 +313,7 @@ async fn a_waiter_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
     took("after a DEL, fresh", kind.name(), begun, ms(2000));
 }
 
-/// The pauses between its polls double from a second on; after the fourth they are as long as they get.
+/// The pauses between its polls double, beginning with one second; after the fourth they have reached their maximum.
 async fn a_waiter_that_has_settled_gets_a_lock_that_was_deleted_by_hand(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let (us, them) = (connect(&server).await, connect(&server).await);

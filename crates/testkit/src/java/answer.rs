@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 pub struct Exception {
     /// The full name of its class.
     pub class: String,
-    /// What it says.
+    /// Its message.
     pub message: String,
     /// Class and message of what caused it, and of what caused that.
     pub causes: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Answer<T> {
     pub began: Duration,
     /// When Java was done, by [`now`](super::now).
     pub ended: Duration,
-    /// Whether the thread was interrupted and the call did not throw for it.
+    /// Whether the thread was interrupted and the call did not throw because of it.
     pub was_interrupted: bool,
 }
 
@@ -148,7 +148,7 @@ impl<T: DeserializeOwned> Pending<T> {
         while matches!(*arrived, Arrived::Not) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // Who brings answers wants it while we ask how the JVM is.
+                // The thread that brings answers locks it while this one asks for the state of the JVM.
                 drop(arrived);
                 self.fail("did not answer in time");
             }

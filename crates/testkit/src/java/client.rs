@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A client that is about to be opened.
 ///
-/// Unless told otherwise it has few threads and connections: tests have many clients in one JVM.
+/// By default it has few threads and connections: tests have many clients in one JVM.
 #[derive(Debug)]
 #[must_use = "it is opened by `open`"]
 pub struct Opening {
@@ -37,7 +37,7 @@ impl Opening {
             .server("subscriptionConnectionMinimumIdleSize", 1)
     }
 
-    /// With as many threads and connections as Redisson takes by itself.
+    /// With as many threads and connections as Redisson has by default.
     pub fn full_size(mut self) -> Self {
         self.config.clear();
         self.server.clear();
@@ -69,7 +69,7 @@ impl Opening {
             .unwrap_or_else(|exception| panic!("no client of {url}: {exception}"))
     }
 
-    /// Opens it, or tells why Redisson cannot.
+    /// Opens it, or returns Redisson's exception.
     #[track_caller]
     pub fn try_open(self) -> Result<JavaClient, Exception> {
         let name = format!("client-{}", self.dialogue.number());
@@ -133,14 +133,14 @@ impl JavaClient {
         self.open.dialogue.ask(command, fields)
     }
 
-    /// Shuts the client down as a program does that ends well, and waits for it.
+    /// Shuts the client down in the regular way, and waits for it.
     #[track_caller]
     pub fn close(self) -> Result<(), Exception> {
         self.begin("close", json!({})).wait()
     }
 }
 
-/// A thread of Java, which lives until it is told to end, or its client is closed.
+/// A Java thread, which lives until it is ended or its client is closed.
 #[derive(Debug, Clone)]
 pub struct JavaThread {
     client: JavaClient,
@@ -156,7 +156,7 @@ impl JavaThread {
     /// The id of the Java thread, as owner fields have it.
     #[track_caller]
     pub fn id(&self) -> i64 {
-        // Any call does: the answer tells.
+        // Any call will do: the answer has the id.
         let harmless = self.lock("any").begin::<Value>("getName", json!([]));
         harmless.answer(crate::LIMIT).thread
     }
@@ -167,7 +167,7 @@ impl JavaThread {
         format!("{}:{}", self.client.uuid(), self.id())
     }
 
-    /// Interrupts what it does, or what it does next.
+    /// Interrupts the call that it executes, or else its next call.
     #[track_caller]
     pub fn interrupt(&self) {
         self.tell("interrupt");
@@ -179,7 +179,7 @@ impl JavaThread {
         self.tell("stop");
     }
 
-    /// Ends it after what it was told so far, and waits for that; what it holds stays held.
+    /// Ends it after the commands that it was given so far, and waits for that; its locks stay held.
     #[track_caller]
     pub fn end(&self) {
         self.tell("end");

@@ -53,7 +53,7 @@ impl Asked {
         self.slots.remove(&id)
     }
 
-    /// Those that will get no answer.
+    /// Marks the end of the answers; returns the commands that will get none.
     fn end(&mut self) -> BTreeMap<u64, Arc<Slot>> {
         self.is_over = true;
         std::mem::take(&mut self.slots)
@@ -65,7 +65,7 @@ impl Dialogue {
     pub(super) fn begin(jar: &Path, jvm: Jvm) -> Self {
         let mut java = Command::new("java");
         java.args(flags(jvm)).arg("-jar").arg(jar);
-        // The names of files, and what it prints, whatever the language here.
+        // For the names of files and for its output, whatever the language of this machine.
         java.env("LC_ALL", "C.UTF-8");
         Self::with(java)
     }
@@ -116,7 +116,7 @@ impl Dialogue {
         if !lock(&self.asked).insert(id, &slot) {
             slot.put(None);
         }
-        // A JVM that does not listen is about to end, and then the answer is that there is none.
+        // A JVM that no longer reads is about to end, and then the command gets no answer.
         let _ = self.commands.send(line.clone());
         Pending::new(Arc::clone(self), slot, line)
     }
@@ -186,7 +186,7 @@ fn flags(jvm: Jvm) -> &'static [&'static str] {
     }
 }
 
-/// Writes the commands, beside who gives them: a JVM that stands still does not read.
+/// Writes the commands in a thread of its own, so that no caller is blocked: a stopped JVM does not read.
 fn speak(mut input: ChildStdin, lines: Receiver<String>) {
     std::thread::spawn(move || {
         for line in lines {
@@ -197,7 +197,7 @@ fn speak(mut input: ChildStdin, lines: Receiver<String>) {
     });
 }
 
-/// Brings each answer to who waits for it, until the JVM ends.
+/// Puts each answer into the slot of its command, until the JVM ends.
 fn listen(
     output: ChildStdout,
     asked: Arc<Mutex<Asked>>,
@@ -210,13 +210,13 @@ fn listen(
                 keep(&chatter, line);
                 continue;
             };
-            // A slot has a lock of its own: never both.
+            // A slot has a lock of its own: the two are never locked together.
             let slot = lock(&asked).take(answer.id);
             if let Some(slot) = slot {
                 slot.put(Some(answer));
             }
         }
-        // Who is told that there is no answer wants to know why.
+        // A caller that gets no answer reports why: so the error output is read to its end first.
         let _ = overhears.join();
         let unanswered = lock(&asked).end();
         for slot in unanswered.into_values() {

@@ -40,22 +40,21 @@ impl Redisson {
         })
     }
 
-    /// Whether tests can run with it here; if not, that is said, or panics with `CI=true` or
-    /// `FERROLOCK_REQUIRE_JAVA=1`.
+    /// Whether tests can run with it here; if not, reports that, or panics with `CI=true` or `FERROLOCK_REQUIRE_JAVA=1`.
     ///
-    /// The first call may take as long as Maven does, which is not let out to the network. With `FERROLOCK_NO_JAVA=1`
-    /// no Java is looked for.
+    /// The first call may take as long as Maven does, which may not use the network. With `FERROLOCK_NO_JAVA=1` no Java is
+    /// looked for.
     #[track_caller]
     pub fn is_here(self) -> bool {
         self.jar_here().is_some()
     }
 
-    /// Builds the program with it, unless that is done; Maven may fetch what it lacks.
+    /// Builds the program with it, unless it is built already; Maven may fetch what it lacks.
     pub fn build(self) -> Result<PathBuf, String> {
         find(self, Network::Yes)
     }
 
-    /// The program with this version, for `java -jar`, if it can run here; if not, that is said as by [`Self::is_here`].
+    /// The program with this version, for `java -jar`, if it can run here; if not, reports that as [`Self::is_here`] does.
     #[track_caller]
     pub fn jar_here(self) -> Option<&'static Path> {
         static NEWEST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -67,13 +66,14 @@ impl Redisson {
         match jar.get_or_init(|| find(self, Network::No)) {
             Ok(jar) => Some(jar),
             Err(why) => {
-                left_out_unless("FERROLOCK_REQUIRE_JAVA", &self.told(), &self.missing(why));
+                left_out_unless("FERROLOCK_REQUIRE_JAVA", &self.how(), &self.missing(why));
                 None
             }
         }
     }
 
-    fn told(self) -> String {
+    /// As [`left_out_unless`] reports it.
+    fn how(self) -> String {
         format!("with Redisson {}", self.version())
     }
 
@@ -94,7 +94,7 @@ fn named<'a>(pom: &'a str, property: &str) -> Option<&'a str> {
 }
 
 fn find(redisson: Redisson, network: Network) -> Result<PathBuf, String> {
-    if env::var("FERROLOCK_NO_JAVA").is_ok_and(|told| told == "1") {
+    if env::var("FERROLOCK_NO_JAVA").is_ok_and(|value| value == "1") {
         return Err("FERROLOCK_NO_JAVA=1 says that there is no Java".to_owned());
     }
     jdk::check(Path::new("java"))?;
@@ -116,7 +116,7 @@ struct Project {
     /// The compiler that Maven takes.
     javac: PathBuf,
     network: Network,
-    /// Tells who waits what for.
+    /// Reports what a caller waits for.
     say: fn(&str),
 }
 
@@ -141,13 +141,13 @@ impl Project {
         let made = self.root.join("target/interop");
         let name = format!("ferrolock-peer-{version}.jar");
         let jar = made.join(&name);
-        // Test binaries may come at once, each for the same jar.
-        let _one_at_a_time = lock(&made, self.say).map_err(|why| told(&made, &why))?;
+        // Several test binaries may build the same jar at once.
+        let _one_at_a_time = lock(&made, self.say).map_err(|why| with_path(&made, &why))?;
         if !self.is_fresh(&jar) {
             let begun = SystemTime::now();
             self.build(version)?;
             let built = made.join(version).join(&name);
-            put(&built, begun, &jar).map_err(|why| told(&built, &why))?;
+            put(&built, begun, &jar).map_err(|why| with_path(&built, &why))?;
         }
         Ok(jar)
     }
@@ -189,7 +189,7 @@ impl Project {
         if output.status.success() {
             return Ok(());
         }
-        // Maven speaks on one, the script that starts it on the other.
+        // Maven prints on the standard output, the script that starts it on the error output.
         Err(format!(
             "`mvn {}package` in interop/java fails:\n{}{}",
             options
@@ -202,7 +202,7 @@ impl Project {
     }
 }
 
-/// Puts what is built whole in its place, as old as the source that it was built from.
+/// Renames the finished jar to its final path, and gives it the time at which its build began.
 fn put(built: &Path, begun: SystemTime, jar: &Path) -> io::Result<()> {
     File::options()
         .append(true)
@@ -211,16 +211,16 @@ fn put(built: &Path, begun: SystemTime, jar: &Path) -> io::Result<()> {
     fs::rename(built, jar)
 }
 
-fn told(path: &Path, why: &io::Error) -> String {
+fn with_path(path: &Path, why: &io::Error) -> String {
     format!("{}: {why}", path.display())
 }
 
-/// On the standard error output, past the capture of test output.
+/// On the standard error output, bypassing the capture of test output.
 fn say(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Waits for the lock of a folder, which is made if there is none; it ends with the file.
+/// Waits for the lock of a folder, which is created if it is missing; the lock is released when the file is closed.
 fn lock(folder: &Path, say: fn(&str)) -> io::Result<File> {
     fs::create_dir_all(folder)?;
     let file = File::create(folder.join("lock"))?;
@@ -231,7 +231,7 @@ fn lock(folder: &Path, say: fn(&str)) -> io::Result<File> {
     Ok(file)
 }
 
-/// When the newest file or folder in there was changed; a folder changes with what comes and goes in it.
+/// When the newest file or folder in it was changed; a folder changes when an entry is added or removed.
 fn changed(path: &Path) -> io::Result<SystemTime> {
     let meta = path.metadata()?;
     let mut newest = meta.modified()?;

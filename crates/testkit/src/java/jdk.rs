@@ -13,7 +13,7 @@ pub(super) fn check(program: &Path) -> Result<(), String> {
         .arg("-version")
         .output()
         .map_err(|why| format!("{name} does not run: {why}"))?;
-    // Which of the two it speaks on depends on the program and its age.
+    // Whether it prints on the standard output or the error output depends on the program and its version.
     let said = [output.stderr, output.stdout].concat();
     let said = String::from_utf8_lossy(&said);
     if !output.status.success() {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_found_in_what_every_java_says() {
+    fn the_version_is_found_in_the_output_of_every_java() {
         for (said, number) in [
             ("javac 17.0.15\n", 17),
             ("javac 1.8.0_412\n", 8),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_java_that_is_not_there_is_told() {
+    fn a_missing_java_is_an_error() {
         let told = check(Path::new("/nowhere/java")).unwrap_err();
 
         assert!(told.contains("/nowhere/java does not run"), "{told}");

@@ -77,7 +77,7 @@ impl JavaLock {
         self
     }
 
-    /// Takes it, however long that takes; the watchdog keeps it.
+    /// Takes it, and waits without a limit; the watchdog keeps it.
     #[track_caller]
     pub fn lock(&self) -> Result<(), Exception> {
         self.begin_lock().wait()
@@ -88,7 +88,7 @@ impl JavaLock {
         self.begin("lock", json!([]))
     }
 
-    /// Takes it, however long that takes, for at most this lease.
+    /// Takes it for at most this lease, and waits without a limit.
     #[track_caller]
     pub fn lock_for(&self, lease: Duration) -> Result<(), Exception> {
         self.call("lock", json!([ms(lease), MS]))
@@ -117,19 +117,19 @@ impl JavaLock {
         self.call("tryLock", json!([ms(wait), ms(lease), MS]))
     }
 
-    /// Leaves it once.
+    /// Releases it once.
     #[track_caller]
     pub fn unlock(&self) -> Result<(), Exception> {
         self.call("unlock", json!([]))
     }
 
-    /// Frees it, whoever holds it; whether anybody did.
+    /// Frees it for any holder; returns whether there was one.
     #[track_caller]
     pub fn force_unlock(&self) -> Result<bool, Exception> {
         self.call("forceUnlock", json!([]))
     }
 
-    /// Whether anybody holds it.
+    /// Whether it is held, by any client.
     #[track_caller]
     pub fn is_locked(&self) -> Result<bool, Exception> {
         self.call("isLocked", json!([]))
@@ -153,7 +153,7 @@ impl JavaLock {
         self.call("getHoldCount", json!([]))
     }
 
-    /// What is left of the lease; -2: nobody holds it, -1: it has no end.
+    /// What is left of the lease; -2: it is free, -1: it does not expire.
     #[track_caller]
     pub fn remaining_ms(&self) -> Result<i64, Exception> {
         self.call("remainTimeToLive", json!([]))

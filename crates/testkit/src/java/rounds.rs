@@ -50,7 +50,7 @@ impl Rounds {
         Self { object, fields }
     }
 
-    /// Ends after so many rounds.
+    /// Ends after this number of rounds.
     pub fn times(mut self, times: u64) -> Self {
         self.fields["times"] = json!(times);
         self
@@ -63,7 +63,7 @@ impl Rounds {
         self
     }
 
-    /// Holds the lock for so long in each round.
+    /// Holds the lock for this time in each round.
     pub fn hold(mut self, time: Duration) -> Self {
         self.fields["hold_ms"] = json!(ms(time));
         self

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 const ALONE: &str = "FERROLOCK_TEST_ALONE";
 
-/// A whole test, and not a single wait of it, takes no longer.
+/// The limit of a whole test, and not of a single wait in it.
 const HANGS: Duration = LIMIT.saturating_mul(10);
 
-/// What the child says when the body came to its end.
+/// What the child sends when the body has returned.
 const DONE: &str = "done alone";
 
-/// Runs the body of a test in a process of its own, where it may do to the process what it likes.
+/// Runs the body of a test in a process of its own, where it may change the state of the whole process.
 ///
-/// A test calls it once, directly, and has everything in the body. The test binary is started again for this test only;
-/// there the body runs, and here its failure is the test's own, with what it printed. A body that does not come to its
-/// end is a failure too, also if it ended the process well. The body has no standard input of its own, and ends with
-/// the process that waits for it.
+/// A test calls it once, directly, and has everything in the body. The test binary is started again for this test only, and
+/// the body runs there. If the body fails, the test fails here, and shows what the body printed. It also fails if the body
+/// does not return, even if the process ended successfully. The body has no standard input of its own, and ends with the
+/// process that waits for it.
 #[track_caller]
 pub fn alone(body: impl FnOnce()) {
     // The harness gives each test a thread with the test's name.
@@ -49,7 +49,7 @@ fn say_done() {
 
 #[track_caller]
 fn elsewhere(test: &str) {
-    // No pipe: a process that the body leaves behind would hold it open.
+    // Not a pipe: a process that the body leaves behind would keep it open.
     let printed = tempfile::NamedTempFile::new().expect("a file for what is printed");
     let mut child = Command::new(env::current_exe().expect("the running program"))
         .args([test, "--exact", "--include-ignored"])

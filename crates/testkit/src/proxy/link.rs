@@ -133,7 +133,7 @@ impl Shared {
             match ended {
                 relay::Ended::ServerClosed => link.close_client(),
                 relay::Ended::ReplyDropped => link.cut(),
-                // Its own end is read by the other task, after all that it has sent.
+                // The other task reads the client's own end, after everything that the client has sent.
                 relay::Ended::ClientGone => {}
             }
         }

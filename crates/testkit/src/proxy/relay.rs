@@ -23,7 +23,7 @@ pub(super) struct Faults {
     pub(super) delay: Duration,
 }
 
-/// What has come and what was swallowed, over all connections.
+/// How much was received and how much was swallowed, over all connections.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) from_clients: AtomicU64,
@@ -33,7 +33,7 @@ pub(super) struct Counts {
     pub(super) pushes_dropped: AtomicU64,
 }
 
-/// Which replies are still to be swallowed.
+/// Which replies the proxy will swallow.
 #[derive(Debug, Default)]
 pub(super) struct Fates {
     doomed: Mutex<Doomed>,
@@ -52,7 +52,7 @@ pub(super) enum Fate {
     Drop,
 }
 
-/// The fates of the replies that a connection's requests have still to get, oldest first.
+/// The fates of the replies for which a connection's requests still wait, oldest first.
 pub(super) type Awaited = Arc<Mutex<VecDeque<Fate>>>;
 
 /// Why the server's side of a connection is no longer passed on.
@@ -86,7 +86,7 @@ pub(super) async fn read_client(
     shared: Arc<Shared>,
 ) {
     while let Some(bytes) = read(&mut from).await {
-        // Held before it is counted: what was counted and is not held has been dealt with.
+        // Held before it is counted: so bytes that are counted and not held were already passed on or lost.
         let held = Held::new(bytes.len() as u64, &shared);
         count(&bytes, &shared.counts.from_clients);
         client.sent().extend_from_slice(&bytes);
@@ -95,7 +95,7 @@ pub(super) async fn read_client(
     client.leave();
 }
 
-/// Reads what the server sends until its end, also when nobody wants it any more: it must not be held up.
+/// Reads what the server sends until its end, also when the client is gone: the server must not be blocked.
 pub(super) async fn read_server(
     mut from: OwnedReadHalf,
     queue: UnboundedSender<Piece>,
@@ -203,7 +203,7 @@ impl Answers {
     fn fate_of_reply(&self) -> Fate {
         match lock(&self.awaited).pop_front() {
             Some(Fate::Drop) => Fate::Drop,
-            // Version 2 of the protocol confirms subscriptions with replies nobody is known to await.
+            // Version 2 of the protocol confirms subscriptions with replies for which no request is known.
             Some(Fate::Pass) | None => self.shared.fates.of_next(),
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Settings {
     pub(super) password: Option<String>,
     /// Further lines of the configuration file.
     pub(super) lines: Vec<String>,
-    /// Whether the default user may be shut out, so that the tests need a user of their own.
+    /// Whether the default user may have no access, so that the tests need a user of their own.
     pub(super) guarded: bool,
 }
 
@@ -71,7 +71,7 @@ impl Builder {
         self.config(&format!("user {user}"))
     }
 
-    /// Refuses writes above so many bytes; nothing is evicted.
+    /// Refuses writes above this number of bytes; nothing is evicted.
     pub fn maxmemory(self, bytes: u64) -> Self {
         self.config(&format!("maxmemory {bytes}"))
     }
@@ -84,7 +84,7 @@ impl Builder {
 
     /// Starts the server and returns when it answers.
     ///
-    /// Panics with the server's own words when it does not.
+    /// Panics with the server's own output when it does not.
     #[track_caller]
     pub fn start(self) -> Server {
         launch::first(self.settings)

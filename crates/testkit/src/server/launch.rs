@@ -14,10 +14,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The user the tests' own connections log in as, where the default user may be shut out.
+/// The user for the tests' own connections, where the default user may have no access.
 const CONTROL_USER: &str = "testkit-control";
 
-/// More clashes in a row than two busy machines would give.
+/// More port clashes in a row than a busy machine would have.
 const PORT_CLASHES_MAX: usize = 20;
 
 /// How a start ended.
@@ -49,7 +49,7 @@ pub(super) fn first(settings: Settings) -> Server {
     panic!("{PORT_CLASHES_MAX} ports in a row were taken");
 }
 
-/// Starts a server again as it is configured; a port that is taken for the moment is waited for.
+/// Starts a server again with its configuration; waits while its port is taken.
 pub(super) fn again(settings: &Settings, folder: &Path) -> Leash {
     let mut process = None;
     eventually(LIMIT, "the server's old port is free", || {
@@ -74,9 +74,9 @@ pub(super) fn connect(settings: &Settings, folder: &Path) -> io::Result<Connecti
     Ok(connection)
 }
 
-/// A port that nobody listens on, below those the system gives to outgoing connections.
+/// A port on which no program listens, below those that the system gives to outgoing connections.
 ///
-/// A client that knocks at a dead server's port from that same port would get through to itself.
+/// A client that connects to a dead server's port from that same port would connect to itself.
 fn free_port() -> u16 {
     const LOWEST: u16 = 10_000;
     const COUNT: u64 = 20_000;
@@ -126,7 +126,7 @@ fn write_configuration(
 }
 
 fn attempt(settings: &Settings, folder: &Path) -> Started {
-    // A socket left by a killed server would be no obstacle, but is no sign of life either.
+    // The socket that a killed server leaves would not prevent the start, but it is no sign that the new server runs either.
     let _ = fs::remove_file(socket_in(folder));
     let mut process = spawn(settings, folder);
     let mut exited = false;
@@ -157,7 +157,7 @@ fn spawn(settings: &Settings, folder: &Path) -> Leash {
         .unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 
-/// The socket is opened after the port: who answers there listens on the port too, and is ours.
+/// The server opens its socket after its port: if it answers on the socket, it has the port too.
 fn answers(settings: &Settings, folder: &Path) -> bool {
     connect(settings, folder)
         .and_then(|mut connection| connection.try_command(&["PING"]))

@@ -65,7 +65,7 @@ impl Answer {
     }
 }
 
-/// What a server of that version says to a client that has just connected, and what it says to all else.
+/// How a server of that version answers the commands with which a client begins; all others are unknown.
 pub(super) fn first_contact(version: &str, command: &[String]) -> Answer {
     let words: Vec<_> = command
         .iter()
@@ -101,7 +101,7 @@ fn hello(version: &str, protocol: i64) -> Vec<(Answer, Answer)> {
     ]
 }
 
-/// What a server says without being asked.
+/// A push: what a server sends without a request.
 pub(super) fn push(kind: &str, channel: &str, last: &Answer) -> String {
     let parts = [&Answer::text(kind), &Answer::text(channel), last];
     let parts: String = parts.into_iter().map(Answer::encode).collect();

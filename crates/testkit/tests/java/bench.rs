@@ -1,4 +1,4 @@
-//! What the benchmarks ask for: that the figures are there and belong together.
+//! The commands of the benchmarks: their figures are there and consistent.
 
 use super::{Stage, stage};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn contenders_count_what_they_did_under_the_lock() {
 }
 
 #[test]
-fn holds_are_kept_for_their_time_and_left() {
+fn holds_are_kept_for_their_time_and_released() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };
@@ -68,7 +68,7 @@ fn holds_are_kept_for_their_time_and_left() {
 }
 
 #[test]
-fn a_thread_takes_a_lock_and_leaves_it_when_told() {
+fn a_thread_takes_a_lock_and_releases_it_on_command() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };

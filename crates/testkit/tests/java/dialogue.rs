@@ -29,7 +29,7 @@ fn a_lock_belongs_to_the_thread_that_took_it() {
 }
 
 #[test]
-fn who_leaves_the_lock_of_another_thread_gets_an_exception_and_goes_on() {
+fn unlocking_the_lock_of_another_thread_throws_and_the_thread_goes_on() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };
@@ -47,7 +47,7 @@ fn who_leaves_the_lock_of_another_thread_gets_an_exception_and_goes_on() {
 }
 
 #[test]
-fn a_call_that_waits_is_answered_when_it_is_served() {
+fn a_lock_call_that_waits_is_answered_when_it_gets_the_lock() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };
@@ -106,7 +106,7 @@ fn an_asynchronous_call_has_the_owner_that_it_names() {
 }
 
 #[test]
-fn clients_are_strangers_to_each_other() {
+fn threads_of_one_name_in_two_clients_are_different_owners() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };
@@ -142,7 +142,7 @@ fn a_client_has_the_settings_that_it_was_given() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_exception() {
+fn connecting_to_a_missing_server_is_an_exception() {
     let Some(java) = JavaPeer::here() else { return };
     let nowhere = java.client("redis://127.0.0.1:1");
 
@@ -162,11 +162,11 @@ fn an_answer_that_is_not_what_was_expected_shows_the_command() {
     };
     let lock = client.thread("a").lock("orders");
 
-    let told = std::panic::catch_unwind(|| lock.call::<String>("isLocked", json!([])));
+    let panicked = std::panic::catch_unwind(|| lock.call::<String>("isLocked", json!([])));
 
-    let told = told.unwrap_err();
-    let told = told.downcast_ref::<String>().unwrap();
-    assert!(told.contains("\"method\":\"isLocked\""), "{told}");
+    let panic = panicked.unwrap_err();
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert!(message.contains("\"method\":\"isLocked\""), "{message}");
 }
 
 #[test]
@@ -181,13 +181,13 @@ fn names_in_any_language_come_back_as_they_went() {
     let name = "Aufträge/заказы/注文";
 
     let lock = client.thread("a").lock(name);
-    let told = lock.call::<String>("getName", json!([]));
+    let returned = lock.call::<String>("getName", json!([]));
 
-    assert_eq!(told.as_deref(), Ok(name));
+    assert_eq!(returned.as_deref(), Ok(name));
 }
 
 #[test]
-fn who_waits_is_interrupted_when_its_client_is_closed() {
+fn a_waiting_call_is_interrupted_when_its_client_is_closed() {
     let Some(Stage { client, server }) = stage() else {
         return;
     };
@@ -201,6 +201,6 @@ fn who_waits_is_interrupted_when_its_client_is_closed() {
     other.close().unwrap();
 
     let thrown = waiting.wait().unwrap_err();
-    let told = thrown.to_string();
-    assert!(told.contains("java.lang.InterruptedException"), "{told}");
+    let text = thrown.to_string();
+    assert!(text.contains("java.lang.InterruptedException"), "{text}");
 }

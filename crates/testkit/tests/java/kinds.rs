@@ -5,10 +5,10 @@ use std::time::Duration;
 use testkit::java::{Exception, JavaThread, MS, json};
 use testkit::{JavaPeer, Kind, Redisson, Server};
 
-/// What one call of each kind gave, and the key by which the server knows of it.
+/// The kind, the result of one call, and a key that the call leaves on the server.
 type Row = (&'static str, Result<String, Exception>, &'static str);
 
-fn told<T: ToString>(answer: Result<T, Exception>) -> Result<String, Exception> {
+fn shown<T: ToString>(answer: Result<T, Exception>) -> Result<String, Exception> {
     answer.map(|value| value.to_string())
 }
 
@@ -18,25 +18,25 @@ fn rows(thread: &JavaThread) -> Vec<Row> {
     let latch = thread.latch("latch");
     let multi = thread.multi(&[thread.lock("one"), thread.fair("other")]);
     vec![
-        ("lock", told(thread.lock("lock").try_lock()), "lock"),
-        ("fair", told(thread.fair("fair").try_lock()), "fair"),
-        ("read", told(thread.read("read").try_lock()), "read"),
-        ("write", told(thread.write("write").try_lock()), "write"),
-        ("spin", told(thread.spin("spin").try_lock()), "spin"),
-        ("multi", told(multi.try_lock()), "other"),
+        ("lock", shown(thread.lock("lock").try_lock()), "lock"),
+        ("fair", shown(thread.fair("fair").try_lock()), "fair"),
+        ("read", shown(thread.read("read").try_lock()), "read"),
+        ("write", shown(thread.write("write").try_lock()), "write"),
+        ("spin", shown(thread.spin("spin").try_lock()), "spin"),
+        ("multi", shown(multi.try_lock()), "other"),
         (
             "semaphore",
-            told(semaphore.call::<bool>("trySetPermits", json!([3]))),
+            shown(semaphore.call::<bool>("trySetPermits", json!([3]))),
             "semaphore",
         ),
         (
             "permits",
-            told(permits.call::<bool>("trySetPermits", json!([2]))),
+            shown(permits.call::<bool>("trySetPermits", json!([2]))),
             "permits",
         ),
         (
             "latch",
-            told(latch.call::<bool>("trySetCount", json!([1]))),
+            shown(latch.call::<bool>("trySetCount", json!([1]))),
             "latch",
         ),
     ]
@@ -65,7 +65,7 @@ fn every_kind_is_reached_in_every_version() {
 }
 
 #[test]
-fn what_a_version_lacks_is_told_by_name() {
+fn the_exception_names_the_method_that_a_version_lacks() {
     for redisson in Redisson::ALL {
         let Some(java) = JavaPeer::shared(redisson) else {
             continue;
@@ -145,7 +145,7 @@ fn an_instance_is_shared_unless_fresh_ones_are_wanted() {
         client.thread("a").lock("fresh").fresh(),
     );
 
-    // An instance remembers the last lease, and a partial release starts that again.
+    // An instance remembers the last lease, and a partial release sets that lease again.
     for lock in [&shared, &fresh] {
         lock.lock_for(lease).unwrap();
         lock.lock_for(lease).unwrap();

@@ -9,7 +9,7 @@ use testkit::java::Jvm;
 use testkit::process::{Child, Role, alone};
 use testkit::{JavaPeer, Kind, LIMIT, Redisson, Server, eventually};
 
-/// A JVM of the test's own, and a server.
+/// A JVM and a server that only this test uses.
 #[track_caller]
 fn own() -> Option<(JavaPeer, Server)> {
     if !Kind::Redis.is_here() {
@@ -19,14 +19,14 @@ fn own() -> Option<(JavaPeer, Server)> {
     Some((java, Server::start(Kind::Redis)))
 }
 
-/// Whether it is there, and not only because nobody has asked how it ended.
+/// Whether the process runs; not if it has ended and is only waiting to be reaped.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
-fn a_thread_that_was_ended_is_another_one_when_it_is_asked_again() {
+fn a_name_gets_a_new_thread_after_its_thread_was_ended() {
     let Some(Stage {
         client,
         server: _server,
@@ -59,7 +59,7 @@ fn a_halt_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn a_jvm_that_was_killed_is_told_to_who_waits_for_it() {
+fn calls_to_a_jvm_that_was_killed_panic_with_how_it_ended() {
     let Some((java, server)) = own() else { return };
     let client = java.open(&server);
     client.thread("a").lock("orders").lock().unwrap();
@@ -69,30 +69,33 @@ fn a_jvm_that_was_killed_is_told_to_who_waits_for_it() {
 
     assert_eq!(status.signal(), Some(9));
     for pending in [waiting, client.thread("c").lock("orders").begin_lock()] {
-        let told = catch_unwind(AssertUnwindSafe(|| pending.wait())).unwrap_err();
-        let told = told.downcast_ref::<String>().unwrap();
-        assert!(told.contains("the JVM is gone"), "{told}");
-        assert!(told.contains("signal: 9"), "{told}");
-        assert!(told.contains("\"method\":\"lock\""), "{told}");
+        let message = catch_unwind(AssertUnwindSafe(|| pending.wait())).unwrap_err();
+        let message = message.downcast_ref::<String>().unwrap();
+        assert!(message.contains("the JVM is gone"), "{message}");
+        assert!(message.contains("signal: 9"), "{message}");
+        assert!(message.contains("\"method\":\"lock\""), "{message}");
     }
 }
 
 #[test]
-fn a_jvm_that_stands_still_answers_when_it_goes_on() {
+fn a_stopped_jvm_answers_when_it_continues() {
     let Some((java, server)) = own() else { return };
     let client = java.open(&server);
 
     java.stop_signal();
     let answer = client.thread("a").lock("orders").begin_lock();
-    let told = catch_unwind(AssertUnwindSafe(|| {
+    let message = catch_unwind(AssertUnwindSafe(|| {
         let late = client.thread("b").lock("others").begin_lock();
         late.answer(Duration::from_millis(50))
     }));
     java.cont_signal();
 
-    let told = told.unwrap_err();
-    let told = told.downcast_ref::<String>().unwrap();
-    assert!(told.contains("did not answer in time: it runs"), "{told}");
+    let message = message.unwrap_err();
+    let message = message.downcast_ref::<String>().unwrap();
+    assert!(
+        message.contains("did not answer in time: it runs"),
+        "{message}"
+    );
     assert_eq!(answer.wait(), Ok(()));
 }
 
@@ -107,7 +110,7 @@ fn a_jvm_ends_with_its_handle() {
     eventually(LIMIT, "the JVM is gone", || !is_alive(pid));
 }
 
-/// Starts a JVM, tells where it is, and waits for its death.
+/// Starts a JVM, reports its process id, and waits to be killed.
 pub(crate) fn landlord(role: &Role) {
     let (java, server) = own().unwrap();
     let client = java.open(&server);
@@ -125,7 +128,7 @@ fn a_jvm_does_not_outlive_the_test_process() {
         if own().is_none() {
             return;
         }
-        // As in a container: orphans get a parent in their session, and no stopped one is hung up by the system.
+        // As in a container: orphans get a parent in their session, and the system sends no hang-up to a stopped orphan.
         set_child_subreaper(Some(getpid())).unwrap();
         for state in ["running", "frozen"] {
             let mut landlord = Child::again("lives::landlord", &[state]);

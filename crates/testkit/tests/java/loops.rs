@@ -45,7 +45,7 @@ fn rounds_on_a_file_are_counted_with_ours() {
     assert_eq!(counter.read(), 10);
 }
 
-/// Shows that the counter needs the lock: with one for each thread, counts are lost.
+/// Shows that the counter needs the lock: with a different lock for each thread, counts are lost.
 #[test]
 fn without_exclusion_counts_are_lost() {
     let Some(Stage { client, server }) = stage() else {
@@ -82,7 +82,7 @@ fn a_loop_goes_on_until_it_is_stopped() {
 }
 
 #[test]
-fn a_loop_ends_at_its_moment_and_holds_as_long_as_told() {
+fn a_loop_ends_at_its_time_and_holds_the_lock_for_the_given_time() {
     let Some(Stage {
         client,
         server: _server,
@@ -98,7 +98,7 @@ fn a_loop_ends_at_its_moment_and_holds_as_long_as_told() {
     let answer = looping.begin().answer(LIMIT);
 
     assert!(answer.ended >= moment, "{answer:?}");
-    // A machine that stands still may leave no time for any.
+    // If the machine stalls, there may be no time for any round.
     let rounds = u32::try_from(answer.result.unwrap().done).unwrap();
     assert!(rounds * hold <= answer.ended - answer.began, "{rounds}");
 }

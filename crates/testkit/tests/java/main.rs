@@ -1,4 +1,4 @@
-//! The Java peer, on real servers: that it does what it is told, and tells what became of it.
+//! The Java peer, on real servers: it executes commands and answers with their results.
 #![allow(
     clippy::indexing_slicing,
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ testkit::roles![lives::landlord];
 use testkit::java::JavaClient;
 use testkit::{JavaPeer, Kind, Server};
 
-/// A client of the newest Redisson and its own server; the peer's own tests need but one kind of server.
+/// A client of the newest Redisson and its own server; the peer's own tests need only one kind of server.
 struct Stage {
     // Before the server: fields are dropped in this order.
     client: JavaClient,

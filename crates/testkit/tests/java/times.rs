@@ -18,8 +18,8 @@ fn a_lease_is_what_was_asked_for() {
 
     let left = server.command(&["PTTL", "orders"]).int();
     assert!((200_000..=300_000).contains(&left), "{left}");
-    let told = lock.remaining_ms().unwrap();
-    assert!((200_000..=left).contains(&told), "{told}");
+    let remaining = lock.remaining_ms().unwrap();
+    assert!((200_000..=left).contains(&remaining), "{remaining}");
     lock.unlock().unwrap();
     assert_eq!(lock.remaining_ms(), Ok(-2));
 }
@@ -64,7 +64,7 @@ fn a_wait_lasts_as_long_as_was_asked_for() {
 }
 
 #[test]
-fn stamps_are_of_the_clock_that_all_processes_share() {
+fn times_in_answers_are_of_the_clock_that_all_processes_share() {
     let Some(Stage {
         client,
         server: _server,
@@ -97,15 +97,15 @@ fn a_thread_that_waits_can_be_interrupted_and_used_again() {
     b.interrupt();
 
     let thrown = waiting.wait().unwrap_err();
-    // Subscribed, it asks once more before it waits; an interrupt of the asking is told as a cause.
-    let told = thrown.to_string();
-    assert!(told.contains("java.lang.InterruptedException"), "{told}");
+    // After subscribing, it tries once more before it waits; an interrupt of that attempt is shown as a cause.
+    let text = thrown.to_string();
+    assert!(text.contains("java.lang.InterruptedException"), "{text}");
     a.lock("orders").unlock().unwrap();
     assert_eq!(b.lock("orders").try_lock(), Ok(true));
 }
 
 #[test]
-fn an_interrupt_of_an_idle_thread_meets_its_next_call() {
+fn an_interrupt_of_an_idle_thread_interrupts_its_next_call() {
     let Some(Stage {
         client,
         server: _server,

@@ -12,7 +12,8 @@ use crate::engine::Tick;
 /// Long after the last byte came.
 const ASKED: Tick = Tick::from_nanos(100);
 
-/// The caller runs in the model's first thread: `loom` would forget a look at the count that comes before the caller's own.
+/// The caller runs in the model's first thread: otherwise `loom` would not notice a read of the count that comes before the
+/// caller's own.
 pub(crate) fn an_idle_connection_that_is_asked_is_not_silent() {
     let pulse = Arc::new(Pulse::new());
     let watcher = {

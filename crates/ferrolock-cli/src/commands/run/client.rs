@@ -12,7 +12,7 @@ use crate::exit::Failure;
 /// The library's own limit for a connection, and the least that it takes.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const CONNECT_MIN: Duration = Duration::from_millis(1);
-/// How long we stay for what was asked and not answered, when nothing else is left to do.
+/// How long we wait at the end for calls that are not answered yet.
 const LEAVING_MAX: Duration = Duration::from_millis(250);
 
 /// Connects within the limit.
@@ -25,12 +25,12 @@ pub(super) async fn connect(
     let builder = builder(address, terms);
     let explain = |error| address.explain(error);
     match limit.left() {
-        // A store is opened once, and its own failure names the process that is in the way.
+        // A store is opened once, and its own failure names the process that blocks it.
         Some(left) if address.is_store() => {
             let builder = builder.connect_limit(left.clamp(CONNECT_MIN, CONNECT_MAX));
             builder.connect().await.map_err(explain)
         }
-        // To a server the library connects again later, and may take as long as ever then.
+        // The library may reconnect to a server later, and then has its usual limit: ours must not shorten that one.
         _ => {
             let connecting = async { builder.connect().await.map_err(explain) };
             limit.keep(address, connecting).await
@@ -44,18 +44,18 @@ fn builder(address: &Address, terms: &Terms) -> ClientBuilder {
         .watchdog_lease(terms.lease)
         .safety_margin(terms.margin)
         .command_limit(COMMAND_MAX)
-        // A drop would stand still on the one thread that could bring what it waits for: it is left instead.
+        // A drop would block the one thread on which the answers arrive that it waits for: `leave` waits instead.
         .drop_limit(Duration::ZERO)
 }
 
-/// Ends the client. What was asked for and given up may be granted a moment later: it is given back then, and a release
-/// that is on its way arrives.
+/// Ends the client. A lock that we asked for and gave up may be granted a moment later: it is released then, and releases
+/// that are on their way arrive.
 pub(super) async fn leave(client: &Client) {
     leave_within(client, LEAVING_MAX).await;
 }
 
 async fn leave_within(client: &Client, limit: Duration) {
-    // An error tells of holds that are left to their leases, which was said where they were.
+    // An error says that holds are left to their leases, which was reported already.
     let _ = client.shutdown(limit).await;
 }
 
@@ -65,9 +65,9 @@ mod tests {
     use crate::commands::run::OnLost;
     use testkit::{Kind, LIMIT, Proxy, Server, eventually_async};
 
-    /// The server has the question, and answers when the caller has given up. As a run has it: on one thread.
+    /// The server has the acquire, and answers when the caller has given up. On one thread, as in a run.
     #[tokio::test]
-    async fn what_is_granted_after_giving_up_is_given_back() {
+    async fn a_lock_that_is_granted_after_giving_up_is_released() {
         if !Kind::Redis.is_here() {
             return;
         }
@@ -79,7 +79,7 @@ mod tests {
             let terms = Terms::new(LIMIT, None, None, OnLost::Term).unwrap();
             let client = builder(&address, &terms).connect().await.unwrap();
             let lock = client.lock("x");
-            // The server knows the script then, and needs no second word for it.
+            // Then the server knows the script, and one call is enough.
             let _ = lock.lock().await.unwrap().unlock().await;
             proxy.hold_requests(true);
             let is_given_up = match does_wait {

@@ -1,4 +1,4 @@
-//! The two processes of ours that a run needs: they are started beside the taking of the lock, not after it.
+//! The two processes of ours that a run needs: they are started while the lock is being taken, not after it.
 
 use std::io;
 
@@ -9,14 +9,13 @@ use crate::process::gate::Gate;
 use crate::process::shim::{Fate, Shim};
 use crate::process::signals::Signals;
 
-/// A shim that somebody has ended, as a signal to our group does to one that has not left it yet, is started again, so
-/// often.
+/// How many shims are started if each is killed. A signal to our group kills a shim that has not left the group yet.
 const STARTS_MAX: usize = 3;
 
-/// The shim with nobody to kill, and the command's process behind its gate.
+/// The shim, without a group to kill yet, and the command's process behind its gate.
 #[derive(Debug)]
 pub(super) struct Helpers {
-    /// What the system has against it matters when it is needed, and may have passed by then.
+    /// An error matters only when the process is needed: then it is started again, and may succeed.
     shim: io::Result<Shim>,
     gate: io::Result<Gate>,
 }
@@ -41,7 +40,7 @@ impl Helpers {
         }
     }
 
-    /// Both of them, alive; of all signals only KILL and STOP reach the shim.
+    /// Waits until both are alive, and the shim has blocked all signals but KILL and STOP.
     pub(super) async fn ready(self, plan: &Plan) -> io::Result<(Shim, Gate)> {
         let mut children = Signals::of_children()?;
         let shim = ready(self.shim, &mut children).await;
@@ -64,7 +63,7 @@ impl Helpers {
         }
     }
 
-    /// There will be no command: ends both, so that nothing of ours is left behind us.
+    /// There will be no command: ends both, so that no process of ours is left.
     pub(super) async fn end(self) {
         let Ok(mut children) = Signals::of_children() else {
             return;

@@ -1,10 +1,10 @@
-//! Decides what is done to the command when its lock is lost or its time is over; no I/O.
+//! Decides what happens to the command when its lock is lost or its time is over; no I/O.
 //!
-//! | what is seen | `term` | `kill` | `warn` |
+//! | what happened | `term` | `kill` | `warn` |
 //! |---|---|---|---|
 //! | not renewed, the grace before the deadline | TERM, KILL at the deadline | KILL | nothing yet |
-//! | the deadline is over | KILL | KILL | said |
-//! | removed or taken over | TERM, KILL after the grace | KILL | said |
+//! | the deadline is over | KILL | KILL | a warning |
+//! | removed or taken over | TERM, KILL after the grace | KILL | a warning |
 //! | the grace before the end of `--max-hold` | TERM, KILL at its end | as `term` | as `term` |
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ use super::OnLost;
 use super::terms::Terms;
 use crate::clock::Moment;
 
-/// Between two looks, so that a deadline that is reached is not looked at without a pause.
+/// The shortest pause between two looks: a deadline that is reached must not make us look without pause.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
 /// The hold as it is now.
@@ -30,7 +30,7 @@ pub(super) struct View {
     pub(super) remaining: Duration,
 }
 
-/// What is to be done now.
+/// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Nothing,
@@ -41,7 +41,7 @@ pub(super) enum Step {
     Kill(Why),
 }
 
-/// What the command is ended for.
+/// Why the command is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     NotRenewed,
@@ -60,7 +60,7 @@ struct Sentence {
 #[derive(Debug)]
 pub(super) struct Judge {
     terms: Terms,
-    /// When `--max-hold` is over; the hold's own end may be a round trip earlier.
+    /// When `--max-hold` is over; the guard's own limit may end a round trip earlier.
     cap: Option<Moment>,
     renewing_since: Option<Moment>,
     sentence: Option<Sentence>,
@@ -68,7 +68,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Of a hold that was granted just now.
+    /// The judge of a hold that was granted just now.
     pub(super) fn new(terms: Terms, now: Moment) -> Self {
         Self {
             terms,
@@ -79,7 +79,7 @@ impl Judge {
         }
     }
 
-    /// What is to be done at this sight of the hold.
+    /// What to do, now that the hold is like this.
     pub(super) fn look(&mut self, view: View) -> Step {
         match &mut self.sentence {
             Some(sentence) if sentence.is_carried_out || view.now < sentence.kill_at => {
@@ -101,14 +101,15 @@ impl Judge {
             Some(_) => regular,
             None if self.renewing_since.is_some() => view.now.after(self.patience() / 8),
             None if matches!(view.state, HoldState::Lost(_)) => {
-                // A loss that is told within that grace is followed by TERM, and not by the usual pause.
+                // If the loss is seen within the grace before the end of `--max-hold`, TERM follows at once and not after
+                // the usual pause.
                 let soonest = view.now.after(LOOK_MIN);
                 let cap = self.cap.map(|cap| cap.before(self.terms.grace));
                 cap.map_or(regular, |cap| regular.min(cap.max(soonest)))
             }
             None => {
                 let early = view.remaining.saturating_sub(self.terms.grace);
-                // Who only warns has nothing to do before the deadline itself.
+                // With `--on-lost warn` there is nothing to do before the deadline itself.
                 let left = if early.is_zero() {
                     view.remaining
                 } else {
@@ -119,7 +120,7 @@ impl Judge {
         }
     }
 
-    /// When the shim is to kill the group without another word; `None`: not by time.
+    /// When the shim is to kill the group unless it gets another order; `None`: it kills only if we are gone.
     pub(super) fn shim_deadline(&self, view: View) -> Option<Moment> {
         if let Some(sentence) = self.sentence {
             return Some(sentence.kill_at);
@@ -130,17 +131,17 @@ impl Judge {
         }
     }
 
-    /// What a renewal asks for.
+    /// The lease that a renewal asks for.
     pub(super) fn lease(&self) -> Duration {
         self.terms.lease
     }
 
-    /// Whether the command has run without the lock, or is made to end for it.
+    /// Whether the command has run without the lock, or is made to end.
     pub(super) fn has_lost(&self) -> bool {
         self.has_warned || self.is_sentenced()
     }
 
-    /// Whether the command's end, and that of its whole group, is decided.
+    /// Whether it is decided that the command and its whole group must end.
     pub(super) fn is_sentenced(&self) -> bool {
         self.sentence.is_some()
     }
@@ -179,7 +180,7 @@ impl Judge {
     /// The deadline is nearer than the grace.
     fn judge_late(&mut self, view: View) -> Step {
         let deadline = view.now.after(view.remaining);
-        // The hold's own cap lies before ours by the time the grant took to get here.
+        // The guard's own limit lies before ours by the time that the grant took to get here.
         let is_capped = self
             .cap
             .is_some_and(|cap| deadline.after(self.terms.margin) >= cap);
@@ -202,7 +203,7 @@ impl Judge {
     }
 
     fn sentence(&mut self, why: Why, now: Moment, kill_at: Moment) -> Step {
-        // Only a loss is what `--on-lost` is about: a limit that was set is not one.
+        // `--on-lost` is about losses only, and the end of `--max-hold` is none.
         let is_merciful = why == Why::MaxHold || self.terms.on_lost != OnLost::Kill;
         let is_mercy = kill_at > now && is_merciful;
         self.sentence = Some(Sentence {
@@ -217,7 +218,7 @@ impl Judge {
         }
     }
 
-    /// How much of the grace may go into a renewal by hand.
+    /// How much of the grace is left to a renewal by hand.
     fn patience(&self) -> Duration {
         self.terms.grace / 4
     }

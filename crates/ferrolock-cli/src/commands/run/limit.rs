@@ -1,4 +1,4 @@
-//! How long the server or the store has for its answers: one limit over all that comes before the command.
+//! How long the server or the store has for its answers: one limit for everything before the command.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::exit::Failure;
 
-/// What a run that does not wait leaves for everything: the time of one command.
+/// The limit of a run that does not wait: the time of one command to the server.
 pub(super) const COMMAND_MAX: Duration = Duration::from_secs(3);
 
 /// How long a busy lock is waited for.
@@ -18,7 +18,7 @@ pub(super) enum Wait {
     Forever,
 }
 
-/// A wait that has begun. Connecting and every question count.
+/// A wait that has begun. Connecting and every question to the server count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) wait: Wait,
@@ -26,7 +26,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Begins now. A wait of no time is none: else it could never connect.
+    /// Begins now. A wait of zero means `--try`: with a limit of zero it could never connect.
     pub(super) fn begin(does_try: bool, wait: Option<Duration>) -> Self {
         let wait = match wait {
             None if !does_try => Wait::Forever,
@@ -44,13 +44,13 @@ impl Limit {
         self.left_and(Duration::ZERO)
     }
 
-    /// The same, if it were so much longer.
+    /// The time that would be left if the limit were longer by `more`.
     pub(super) fn left_and(&self, more: Duration) -> Option<Duration> {
         let end = self.begun.after(self.whole()?).after(more);
         Some(end.since(Moment::now()))
     }
 
-    /// What is answered there in time; else the failure that says so.
+    /// The answer, if it comes in time; else the failure that says that it did not.
     pub(super) async fn keep<T>(
         &self,
         address: &Address,
@@ -66,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// Ready when nothing is left. Timers stand still during suspend, so the clock is read again.
+    /// Ready when no time is left. Timers stand still during suspend, so the clock is read again.
     async fn over(&self) {
         while let Some(left) = self.left().filter(|left| !left.is_zero()) {
             tokio::time::sleep(left).await;
@@ -89,7 +89,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_wait_of_no_time_is_a_try() {
+    fn a_wait_of_zero_is_a_try() {
         assert_eq!(Limit::begin(false, Some(Duration::ZERO)).wait, Wait::Not);
         assert_eq!(Limit::begin(true, None).wait, Wait::Not);
         assert_eq!(Limit::begin(false, Some(SECOND)).wait, Wait::AtMost(SECOND));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_is_not_over_yet() {
+    fn the_time_that_has_passed_is_not_left() {
         let begun = |ago: Duration| Limit {
             wait: Wait::AtMost(2 * SECOND),
             begun: Moment::now().before(ago),
@@ -123,9 +123,9 @@ mod tests {
         assert_eq!(Limit::begin(false, None).left(), None);
     }
 
-    /// An answer that is there counts, however late we look, as after a stop of this process.
+    /// An answer that has come counts, however late we look, as after a stop of this process.
     #[tokio::test]
-    async fn an_answer_that_is_there_comes_before_the_end_of_the_limit() {
+    async fn an_answer_that_has_come_counts_although_the_limit_is_over() {
         let address = Address::Given("redis://ann:secret@host".to_owned());
         let limit = Limit {
             wait: Wait::AtMost(SECOND),

@@ -1,4 +1,4 @@
-//! Runs inside runs: a command that waits for what it is run under would wait for ever.
+//! Runs inside runs: a command that waits for the lock that it runs under would wait for ever.
 
 use ferrolock::Lock;
 

@@ -1,17 +1,17 @@
-//! When a shim that has died is followed by another; no I/O.
+//! When a shim that was killed is replaced by another; no I/O.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// After a start that came to nothing; doubled from one to the next.
+/// The pause after a shim that died at once; doubled from one to the next.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// If we are killed meanwhile, no process ends the command's children: it must not be long.
+/// The pause must not be long: if we are killed in it, no process ends the command's children.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// The next one follows at once again: the present one has lived long enough.
+/// A shim that has lived that long is replaced at once again.
 const GOOD_LIFE: Duration = Duration::from_secs(60);
 
-/// The first successor comes at once; where each dies as soon as it is started, the next come ever more slowly.
+/// The first successor is started at once; if each dies as soon as it is started, the pauses between them grow.
 #[derive(Debug)]
 pub(super) struct Successors {
     last: Moment,
@@ -19,7 +19,7 @@ pub(super) struct Successors {
 }
 
 impl Successors {
-    /// Of a shim that was started just now.
+    /// The successors of a shim that was started just now.
     pub(super) fn of_one_started(now: Moment) -> Self {
         Self {
             last: now,
@@ -27,12 +27,12 @@ impl Successors {
         }
     }
 
-    /// Not before it is the next one started, if the present one is dead.
+    /// If the present shim is dead, the next one is not started before this.
     pub(super) fn due(&self) -> Moment {
         self.last.after(self.pause)
     }
 
-    /// The next one is started now, or the system refuses it.
+    /// To be called when the next one is started, or the system refuses it.
     pub(super) fn tried(&mut self, now: Moment) {
         let has_lived = now.since(self.last) >= GOOD_LIFE;
         self.pause = match has_lived {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_comes_at_once_and_the_others_ever_more_slowly() {
+    fn the_first_successor_is_started_at_once_and_the_pauses_grow_then() {
         let mut successors = Successors::of_one_started(START);
 
         let pauses = pauses(&mut successors, 10);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_lived_is_followed_at_once() {
+    fn a_shim_that_has_lived_for_a_minute_is_replaced_at_once() {
         let mut successors = Successors::of_one_started(START);
         pauses(&mut successors, 10);
 

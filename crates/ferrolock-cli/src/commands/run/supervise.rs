@@ -25,11 +25,11 @@ use crate::report::{Event, Report};
 /// Deadlines that differ by less are the same, read twice.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(1);
 
-/// What came of starting the command.
+/// Whether the command was started.
 #[derive(Debug)]
 pub(super) enum Start {
     Running(Box<Supervisor>),
-    /// The lock was lost before the command's first step: there is none.
+    /// The lock was lost before the command's first step: the command was not started.
     TooLate(HoldState),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Verdict {
     NotRun(Failure),
 }
 
-/// The command and all that looks after it.
+/// The command and everything that supervises it.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     client: Client,
@@ -50,13 +50,13 @@ pub(super) struct Supervisor {
     group: Group,
     shim: Shim,
     successors: Successors,
-    /// What the shim knows.
+    /// The last deadline that was sent to the shim.
     told: Option<Order>,
     terminal: Option<Terminal>,
     judge: Judge,
     signals: Signals,
     children: unix::Signal,
-    /// Whether a stop of the command is ours to follow.
+    /// Whether we passed a TSTP on to the command: when it stops, we stop too.
     is_stop_passed_on: bool,
     is_to_resume: bool,
     /// How often the command has asked for a terminal that it cannot have.
@@ -64,7 +64,7 @@ pub(super) struct Supervisor {
     /// The shim was killed, and the system refuses another.
     is_alone: bool,
     end: Option<End>,
-    /// When that was seen.
+    /// When we saw that it had ended.
     ended: Moment,
 }
 
@@ -80,7 +80,7 @@ impl Supervisor {
         report: &mut Report,
     ) -> io::Result<Start> {
         let judge = Judge::new(plan.terms, Moment::now());
-        // First of all: what comes from here on is the command's.
+        // First of all: signals that come from here on are passed on to the command.
         let (signals, children) = (signals.and_forwarded()?, Signals::of_children()?);
         let (shim, gate) = helpers.ready(plan).await?;
         let mut supervisor = Self {
@@ -105,8 +105,8 @@ impl Supervisor {
             supervisor.abandon().await;
             return Err(why);
         }
-        // We may have stood still since the grant, for longer than the lease. Nothing lies between this look and the
-        // gate; what is not opened ends with its socket.
+        // We may have been stopped since the grant, for longer than the lease. Nothing happens between this check and the
+        // opening of the gate; if we are gone before, the gate ends when its socket is closed.
         if !guard.is_held() {
             supervisor.abandon().await;
             return Ok(Start::TooLate(guard.state()));
@@ -121,7 +121,7 @@ impl Supervisor {
         Ok(Start::Running(Box::new(supervisor)))
     }
 
-    /// The shim knows whom to kill and when, and the terminal is the command's, before the command's first step.
+    /// Before the command's first step: tells the shim which group to kill and when, and gives the command the terminal.
     async fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
         let deadline = self.order(view(guard));
         self.shim
@@ -134,12 +134,12 @@ impl Supervisor {
     }
 
     fn open_gate(&mut self, environment: &[(&str, String)]) -> io::Result<()> {
-        // Somebody may have stopped it while we waited.
+        // Another process may have stopped it while we waited.
         let _ = self.group.signal(Signal::CONT);
         self.gate.open(environment)
     }
 
-    /// There is no command: nobody is to be killed, and nothing of ours is left behind us.
+    /// There will be no command: ends the shim and the gate, so that no process of ours is left.
     async fn abandon(mut self) {
         self.take_terminal();
         let mut shim = self.shim.dismiss(self.children);
@@ -149,7 +149,7 @@ impl Supervisor {
         shim.ended().await;
     }
 
-    /// Looks after the command until it has ended; if the lock was lost, until nothing of its group is left.
+    /// Supervises the command until it has ended; if the lock was lost, until no process of its group is left.
     pub(super) async fn until_the_end(&mut self, guard: &Guard, report: &mut Report) -> Verdict {
         loop {
             let view = view(guard);
@@ -176,7 +176,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes back what the command was given; the shim has nobody to kill any more.
+    /// Takes the terminal back from the command, and tells the shim to end without killing the group.
     pub(super) fn dismiss(mut self) -> Dismissed {
         let had_time = matches!(self.end, Some(End::Code(_))) && !self.judge.is_sentenced();
         match &mut self.terminal {
@@ -194,7 +194,7 @@ impl Supervisor {
         match step {
             Step::Nothing => {}
             Step::Renew => {
-                // Its outcome shows in the guard.
+                // Whether it succeeded shows in the guard.
                 tokio::spawn(guard.renew(self.judge.lease()));
             }
             Step::Warn(reason) => {
@@ -204,7 +204,7 @@ impl Supervisor {
             }
             Step::Term(why) => {
                 self.send(Signal::TERM, "TERM", why, report);
-                // One that is stopped could not act on it.
+                // A process that is stopped could not act on it.
                 let _ = self.group.signal(Signal::CONT);
             }
             Step::Kill(why) => self.send(Signal::KILL, "KILL", why, report),
@@ -239,7 +239,7 @@ impl Supervisor {
                 report.tell(&Event::Warning { message });
             }
             Fate::Alive => {}
-            // The command is dead then, and the verdict says why.
+            // Then the command is dead, and the verdict says why.
             Fate::HasKilled => return,
             Fate::Ended => {
                 if self.needs_shim(guard) && self.successors.due() <= Moment::now() {
@@ -255,13 +255,13 @@ impl Supervisor {
             }
             (known, new) => known == Some(new),
         };
-        // A pipe that is full is tried again at the next look.
+        // If the pipe is full, we try again at the next look.
         if !is_known && self.shim.tell(order).is_ok() {
             self.told = Some(order);
         }
     }
 
-    /// Whether a command runs that has to end with us.
+    /// Whether a command runs that must be killed if we are.
     fn needs_shim(&self, guard: &Guard) -> bool {
         self.end.is_none() && !self.judge.is_sentenced() && guard.is_held()
     }
@@ -278,7 +278,7 @@ impl Supervisor {
                 "the process that ends the command with us was killed: another is started"
                     .to_owned()
             }
-            // It is tried again, and told once.
+            // We try again later, and warn only once.
             Err(_) if self.is_alone => return,
             Err(why) => {
                 self.is_alone = true;
@@ -322,7 +322,8 @@ impl Supervisor {
         }
     }
 
-    /// The command has stopped: by the terminal, which means us too, or by somebody who meant only it.
+    /// The command has stopped. If the terminal stopped it, or a signal that we passed on, we stop too; if another process
+    /// stopped only the command, we do not.
     fn follow_stop(&mut self, signal: Signal, report: &mut Report) {
         let wants_terminal = signal == Signal::TTIN || signal == Signal::TTOU;
         let is_lent = self.terminal.as_ref().is_some_and(Terminal::is_lent);
@@ -340,22 +341,26 @@ impl Supervisor {
         }
         if is_under_job_control() {
             self.take_terminal();
-            // Whoever watches us sees why: a `ferrolock` around us may have the terminal to lend.
-            let is_told = wants_terminal && !signals::is_ignored(Signal::TTIN);
-            let stop = if is_told { Signal::TTIN } else { Signal::STOP };
-            // We stand still inside this call, until somebody lets us go on.
+            // Our parent sees by which signal we stopped: a `ferrolock` around us may then lend us the terminal.
+            let asks_for_it = wants_terminal && !signals::is_ignored(Signal::TTIN);
+            let stop = if asks_for_it {
+                Signal::TTIN
+            } else {
+                Signal::STOP
+            };
+            // We are stopped inside this call, until another process continues us.
             let _ = kill_current_process_group(stop);
             self.is_to_resume = true;
         } else if wants_terminal && self.terminal.is_some() {
             self.hang_up(report);
         } else if signal == Signal::TSTP {
-            // Nobody could: then the system lets no process be stopped by its terminal.
+            // No shell could continue us. In that case the system too lets no process be stopped by its terminal.
             let _ = self.group.signal(Signal::CONT);
         }
     }
 
-    /// The command waits for a terminal that it can never have, as a group that lost its shell: the system ends those by
-    /// HUP. One that asks again is not asked a third time.
+    /// The command waits for a terminal that it can never have, like a group that lost its shell: the system sends those a
+    /// HUP. A command that asks again gets TERM, then KILL.
     fn hang_up(&mut self, report: &mut Report) {
         let (signal, name) = match self.hang_ups {
             0 => (Signal::HUP, "HUP"),
@@ -371,7 +376,8 @@ impl Supervisor {
         });
     }
 
-    /// After a stop: the judge has looked at the clock first, so a command whose lock is lost does not go on.
+    /// Continues the command after a stop. The judge has looked at the clock before, so a command whose lock is lost does not
+    /// run on.
     fn resume(&mut self) {
         if std::mem::take(&mut self.is_to_resume) {
             if let Some(terminal) = &mut self.terminal {
@@ -387,17 +393,17 @@ impl Supervisor {
         }
     }
 
-    /// Whether nothing is left to look after.
+    /// Whether the run is over.
     ///
-    /// A command that ended by itself ends the run, whatever it left in the background. After a loss nothing of its
-    /// group may go on: what outlived the leader has its time until the judge's KILL, and gets one at the end in any
-    /// case, because a look at a group that still forks may miss somebody.
+    /// A command that ended by itself ends the run, whatever it left in the background. After a loss no process of its group
+    /// may run on: those that outlived the leader have until the judge's KILL. The group gets one more KILL at the end in any
+    /// case, because a look at a group that still forks may miss a process.
     fn is_over(&mut self, guard: &Guard, report: &mut Report) -> bool {
         if self.end.is_none() {
             return false;
         }
         if !guard.is_held() && !self.judge.is_sentenced() {
-            // The command may have died of the loss, by the shim's hand, before we looked.
+            // The shim may have killed the command because of the loss, before we looked.
             let step = self.judge.look(view(guard));
             self.act(step, guard, report);
         }
@@ -437,13 +443,13 @@ impl Supervisor {
     }
 }
 
-/// Of a command that the system does not execute.
+/// The failure for a command that the system does not execute.
 pub(super) fn refusal(why: &io::Error) -> Failure {
     let message = format!("the command cannot be executed: {why}; check its file and arguments");
     Failure::new(gate::refusal_code(why), message)
 }
 
-/// The clock is read first: the deadline that follows from both is never too late.
+/// The clock is read first, so the deadline computed from clock and remaining time is never too late.
 fn view(guard: &Guard) -> View {
     let now = Moment::now();
     View {

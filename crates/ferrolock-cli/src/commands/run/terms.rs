@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::OnLost;
 use crate::exit::Failure;
 
-/// Below it the system's own delays eat up the time between deadline and end.
+/// With a shorter lease, delays of the system could use up the time between the deadline and the end of the lease.
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const GRACE_MAX_BY_DEFAULT: Duration = Duration::from_secs(10);
 
-/// The library's own limit; told before anything is asked of a server, and before the command runs.
+/// The library's own limit; checked here before a server is asked for anything, and before the command runs.
 const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Whether the time given with that option is one that can be asked for.
+/// Fails if the time given with that option is longer than the library allows.
 pub(super) fn check_max(option: &str, time: Option<Duration>) -> Result<(), Failure> {
     match time {
         Some(time) if time > TIME_MAX => Err(Failure::usage(format!(
@@ -33,7 +33,7 @@ pub(super) fn check_max(option: &str, time: Option<Duration>) -> Result<(), Fail
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) lease: Duration,
-    /// More than the library's own: a group of processes takes longer to stop than a task.
+    /// Larger than the library's own: a group of processes takes longer to stop than a task.
     pub(super) margin: Duration,
     pub(super) grace: Duration,
     pub(super) max_hold: Option<Duration>,
@@ -52,7 +52,7 @@ impl Terms {
                 "a lease of {lease:?} is too short to stop a command in: give --lease at least {LEASE_MIN:?}"
             )));
         }
-        // Half of the lease leaves time for a renewal, at a third, and for trying it again.
+        // Half of the lease leaves time for a renewal, at a third of it, and for a second try.
         let grace_max = lease / 2;
         if let Some(grace) = grace.filter(|grace| *grace > grace_max) {
             return Err(Failure::usage(format!(
@@ -67,7 +67,7 @@ impl Terms {
             )));
         }
         let by_default = GRACE_MAX_BY_DEFAULT.min(lease / 3);
-        // A short limit must not begin with TERM.
+        // With a short `--max-hold`, TERM must not come right at the start.
         let by_default = max_hold.map_or(by_default, |limit| by_default.min(limit / 2));
         Ok(Self {
             lease,
@@ -78,7 +78,7 @@ impl Terms {
         })
     }
 
-    /// How often the deadline is looked at and told to the shim.
+    /// How often the deadline is checked and sent to the shim.
     pub(super) fn look_every(&self) -> Duration {
         self.lease / 6
     }

@@ -1,4 +1,4 @@
-//! Takes the lock, and shows meanwhile who has it.
+//! Takes the lock, and shows who holds it while we wait.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::address::Address;
 use crate::exit::Failure;
 use crate::report::{Event, Report};
 
-/// What came of it.
+/// Whether the lock was granted.
 #[derive(Debug)]
 pub(super) enum Obtained {
     Granted(Guard),
-    /// With those who had it a moment ago, if the server or the store told.
+    /// With the holders of a moment ago, if the server or the store answered.
     Busy(Option<Vec<Holder>>),
 }
 
-/// Before it nobody is told that we wait: mostly we do not.
+/// After this time we print that we wait; most runs get the lock sooner.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// For a question whose answer only decorates a message.
+/// The limit of a question whose answer only decorates a message.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The same, and for a terminal, when the time for the lock itself is over.
+/// The same, and the limit of clearing the status line, when the time for the lock itself is over.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(100);
 
-/// Waits for the lock as told.
+/// Waits for the lock within the limit.
 pub(super) async fn obtain(
     lock: &Lock,
     limit: &Limit,
@@ -53,14 +53,15 @@ pub(super) async fn obtain(
     })
 }
 
-/// `None`: it was busy, for as long as it was waited for.
+/// `None`: it was busy until the end of the wait.
 async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option<Guard>, Failure> {
     match limit.wait {
         Wait::Not => {
             let asked = async { lock.try_lock().await.map_err(Failure::from) };
             limit.keep(address, asked).await
         }
-        // It keeps the limit itself: only it knows whether the lock was busy at the end, or the server did not answer.
+        // `try_lock_for` keeps the limit itself: it alone knows whether the lock was busy at the end, or the server did not
+        // answer.
         Wait::AtMost(_) => {
             let left = limit.left().unwrap_or_default();
             Ok(lock.try_lock_for(left).await?)
@@ -69,7 +70,7 @@ async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option
     }
 }
 
-/// Tells programs once, and people on a terminal every second.
+/// Prints the holders: for programs once, for people on a terminal every second.
 async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infallible {
     if !report.tells_holders() {
         return std::future::pending().await;
@@ -86,7 +87,7 @@ async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infalli
     std::future::pending().await
 }
 
-/// `None`: the server or the store does not tell in that time.
+/// `None`: the server or the store does not answer in that time.
 async fn holders(lock: &Lock, limit: Duration) -> Option<Vec<Holder>> {
     tokio::time::timeout(limit, lock.holders()).await.ok()?.ok()
 }

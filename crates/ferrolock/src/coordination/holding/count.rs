@@ -1,13 +1,13 @@
-//! A tenure's count: who holds what here, and the one command under way that may change it on the server.
+//! A tenure's count: how many holds it has here, and the one command under way that may change the count on the server.
 //!
-//! A state machine without I/O and clock. `R` stands for somebody who enters again, `L` for somebody who leaves and
-//! wants to know how it went; the shell gives them meaning.
+//! A state machine without I/O and clock. `R` stands for a caller that enters again, `L` for a hold that leaves and waits
+//! for the answer; the shell gives them meaning.
 //!
 //! | phase | means | goes to |
 //! |---|---|---|
-//! | `Entering` | the first acquire is under way | `Live` when granted; otherwise the tenure never was |
+//! | `Entering` | the first acquire is under way | `Live` when granted; otherwise the tenure never begins |
 //! | `Live` | at least one hold, or one on its way in | `Closed` when the last hold leaves; `Over` when the server says "not yours" |
-//! | `Closed` | a release that leaves nothing was decided: nobody enters any more, ever | `Over` or gone when it is answered |
+//! | `Closed` | a release that leaves nothing was decided: no caller enters again | `Over` or gone when it is answered |
 //! | `Over` | the server has no field of ours | stays |
 //!
 //! Commands name the count they leave, so one whose outcome is unknown is repaired by the next, whatever it is.
@@ -30,7 +30,7 @@ pub(crate) struct Count<R, L> {
     /// What the server has; `None` when a command's outcome is unknown.
     server: Option<u32>,
     under_way: Option<UnderWay<R, L>>,
-    /// Of the command under way.
+    /// The number of the command under way, or of the last one.
     number: u64,
     entering: VecDeque<R>,
     leaving: Few<L>,
@@ -75,13 +75,13 @@ pub(crate) enum Outcome {
 /// What follows from the end of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct After<R, L> {
-    /// Entered, with the count now.
+    /// This caller entered; the count now.
     pub(crate) entered: Option<(R, u32)>,
-    /// Did not enter.
+    /// These callers did not enter.
     pub(crate) turned_away: Vec<R>,
-    /// Left, with the holds that go on.
+    /// These left; how many holds go on.
     pub(crate) left: Option<(Few<L>, u32)>,
-    /// The whole tenure is lost: its other holds are, and these leavers came too late.
+    /// The whole tenure is lost: all its holds are, and these, which were leaving, left too late.
     pub(crate) lost: Option<(LostReason, Few<L>)>,
     /// The release must be tried again later.
     pub(crate) again: bool,
@@ -92,9 +92,9 @@ pub(crate) struct After<R, L> {
 pub(crate) enum Delay {
     /// It is, from now on: the command for it is under way.
     UnderWay,
-    /// The server does not have, or may not have, what lives here: that comes first.
+    /// The server's count is not, or may not be, the number of holds here: that is repaired first.
     Unsettled,
-    /// It is not the last one, or somebody is on the way in.
+    /// It is not the last one, or a caller is about to enter.
     OthersGoOn,
 }
 
@@ -142,13 +142,13 @@ impl<R, L> Count<R, L> {
         self.holds
     }
 
-    /// Whether the server has what it should have, as far as we know.
+    /// Whether the server has the count that it should have, as far as we know.
     pub(crate) fn is_settled(&self) -> bool {
         let agreed = matches!(self.phase, Phase::Over(_)) || self.server == Some(self.holds);
         self.under_way.is_none() && self.leaving.is_empty() && self.entering.is_empty() && agreed
     }
 
-    /// Somebody wants in; gives them back if the tenure takes nobody any more.
+    /// A caller wants to enter; `Err` returns it if the tenure lets no caller in.
     pub(crate) fn enter(&mut self, who: R) -> Result<(), R> {
         if self.phase != Phase::Live {
             return Err(who);
@@ -157,7 +157,7 @@ impl<R, L> Count<R, L> {
         Ok(())
     }
 
-    /// A hold is given back. `who` hears how it went; not if there is nothing to give back any more.
+    /// A hold is given back. `who` gets the answer later; with `Err` there is nothing left to give back, and no answer comes.
     pub(crate) fn leave(&mut self, who: Option<L>) -> Result<(), LostReason> {
         debug_assert!(self.holds > 0);
         self.holds = self.holds.saturating_sub(1);
@@ -175,7 +175,7 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    /// Whether somebody is on the way in: with the last hold gone, the tenure lives on for them.
+    /// Whether a caller is about to enter: the tenure goes on for it even when the last hold has left.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)))
     }
@@ -186,7 +186,7 @@ impl<R, L> Count<R, L> {
             return None;
         }
         let unsettled = !self.leaving.is_empty() || self.server != Some(self.holds);
-        // With nothing left, a release would close the tenure under those who come in.
+        // With no hold left, a release would end the tenure before the callers that are about to enter it.
         let release_first = unsettled && (self.holds > 0 || self.entering.is_empty());
         if release_first {
             let left = self.holds;
@@ -201,12 +201,12 @@ impl<R, L> Count<R, L> {
         Some(Op::Reenter { count })
     }
 
-    /// Those who left and have not heard how it went.
+    /// Those that left, and whose release is not under way yet.
     pub(crate) fn leaving(&self) -> &[L] {
         &self.leaving
     }
 
-    /// Who is on the way in.
+    /// The caller whose re-entry is under way.
     pub(crate) fn reentering(&self) -> Option<&R> {
         match &self.under_way {
             Some(UnderWay::Reenter(who, _)) => Some(who),
@@ -219,12 +219,12 @@ impl<R, L> Count<R, L> {
         self.number
     }
 
-    /// Whether the command with that number is still under way: nobody has given it up.
+    /// Whether the command with that number is still under way, and was not given up.
     pub(crate) fn is_under_way(&self, number: u64) -> bool {
         self.under_way.is_some() && self.number == number
     }
 
-    /// The command under way, if one is that changes a count.
+    /// The command under way, unless it is the first acquire.
     pub(crate) fn command(&self) -> Option<Op> {
         match self.under_way {
             Some(UnderWay::Release(_, left)) => Some(Op::Release { left }),
@@ -250,7 +250,7 @@ impl<R, L> Count<R, L> {
                 ..After::default()
             },
             Outcome::Done => {
-                // Holds given back meanwhile are for the release that follows.
+                // The release that follows takes care of holds that were given back meanwhile.
                 self.holds += 1;
                 self.server = Some(count);
                 After {
@@ -282,7 +282,7 @@ impl<R, L> Count<R, L> {
                     ..After::default()
                 }
             }
-            // Ours ran the first time: nothing else removes a field that only this client writes.
+            // Our release ran the first time: nothing else removes a field that only this client writes.
             Outcome::NotOurs(_) if left == 0 && self.doubt => {
                 self.server = Some(0);
                 After {
@@ -308,8 +308,8 @@ impl<R, L> Count<R, L> {
         }
     }
 
-    /// A command ended that had been given up. What a release found counts: the next one, which may find the same,
-    /// does not take it for its own doing.
+    /// A command ended that had been given up. If it was a release that found no field, the next release, which may find
+    /// none either, does not count as a repeat of one that ran.
     pub(crate) fn ended_late(&mut self, op: Op, outcome: Outcome) {
         if matches!(
             (op, outcome),
@@ -334,7 +334,7 @@ impl<R, L> Count<R, L> {
         Delay::UnderWay
     }
 
-    /// Somebody who stays wants to hear when the server has what lives here.
+    /// `who` does not leave; it gets an answer when the server has the number of holds that are here.
     pub(crate) fn settles(&mut self, who: L) -> Result<(), LostReason> {
         match (self.phase, &mut self.under_way) {
             (Phase::Over(reason), _) => return Err(reason),
@@ -347,13 +347,13 @@ impl<R, L> Count<R, L> {
     /// The server was asked about the field in another way, and has none.
     pub(crate) fn not_ours(&mut self, reason: LostReason) -> After<R, L> {
         match self.phase {
-            // A release under way says itself what it found.
+            // In `Closed` the reply to the release shows what the server has.
             Phase::Live => self.lose(reason, Vec::new(), Few::new()),
             _ => After::default(),
         }
     }
 
-    /// Nobody goes on telling the server what it should have: its lease is over, or nothing reaches it any more.
+    /// No command is sent for it from now on: its lease is over, or the client has stopped trying to reach the server.
     pub(crate) fn left_to_its_lease(&mut self) -> After<R, L> {
         match self.phase {
             Phase::Live | Phase::Closed => self.lose(LostReason::Expired, Vec::new(), Few::new()),

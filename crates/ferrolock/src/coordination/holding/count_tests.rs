@@ -123,7 +123,7 @@ fn a_reentry_that_finds_nothing_loses_all() {
 }
 
 #[test]
-fn who_is_on_the_way_in_keeps_the_tenure_open() {
+fn a_caller_that_is_entering_keeps_the_tenure_open() {
     let mut count = live();
     count.enter("b").unwrap();
     count.next();
@@ -180,7 +180,7 @@ fn only_the_last_hold_can_be_left_to_the_server() {
 }
 
 #[test]
-fn a_hold_that_somebody_comes_in_to_share_is_not_left_to_the_server() {
+fn the_last_hold_is_not_left_to_the_server_while_a_caller_is_entering() {
     let mut count = live();
     count.enter("b").unwrap();
     assert_eq!(count.delay_release(), Delay::OthersGoOn);
@@ -192,7 +192,7 @@ fn a_hold_that_somebody_comes_in_to_share_is_not_left_to_the_server() {
 }
 
 #[test]
-fn whoever_stays_hears_when_the_server_has_what_lives_here() {
+fn a_hold_that_stays_is_answered_when_the_server_has_the_right_count() {
     let mut count = live();
     reentered(&mut count, "b");
     count.leave(None).unwrap();
@@ -205,7 +205,7 @@ fn whoever_stays_hears_when_the_server_has_what_lives_here() {
 }
 
 #[test]
-fn what_could_not_be_left_to_the_server_is_released() {
+fn a_hold_that_could_not_be_left_to_the_server_is_released() {
     let mut count = live();
     assert_eq!(count.delay_release(), Delay::UnderWay);
 
@@ -273,7 +273,7 @@ fn drive(
 }
 
 #[test]
-fn who_leaves_goes_before_who_comes_in_while_another_hold_goes_on() {
+fn a_release_is_sent_before_a_reentry_while_another_hold_goes_on() {
     let mut count = live();
     reentered(&mut count, "b");
     count.leave(Some("a")).unwrap();
@@ -284,9 +284,9 @@ fn who_leaves_goes_before_who_comes_in_while_another_hold_goes_on() {
     assert_eq!(count.next(), Some(Op::Reenter { count: 2 }));
 }
 
-/// A release that leaves nothing would close the tenure under who comes in.
+/// A release that leaves nothing would end the tenure before the caller enters.
 #[test]
-fn who_comes_in_goes_before_the_last_one_who_leaves() {
+fn a_reentry_is_sent_before_the_release_of_the_last_hold() {
     let mut count = live();
     count.enter("b").unwrap();
     count.leave(Some("a")).unwrap();
@@ -299,7 +299,7 @@ fn who_comes_in_goes_before_the_last_one_who_leaves() {
     assert!(count.leaving().is_empty());
 }
 
-/// By its number a late answer is told from one to the command under way.
+/// The number distinguishes a late answer from the answer to the command under way.
 #[test]
 fn each_command_has_another_number() {
     let mut count = live();
@@ -330,16 +330,16 @@ fn each_command_has_another_number() {
 }
 
 #[test]
-fn who_stays_in_a_lost_tenure_hears_that_it_is_lost() {
+fn a_hold_that_stays_in_a_lost_tenure_gets_lost_at_once() {
     let mut count = live();
     count.not_ours(LostReason::Removed);
 
     assert_eq!(count.settles("a"), Err(LostReason::Removed));
 }
 
-/// Somebody left after the release was sent: what it leaves is not what lives here.
+/// Another hold left after the release was sent: the count that it leaves is not the number of holds here.
 #[test]
-fn who_stays_does_not_hear_from_a_release_that_leaves_too_much() {
+fn a_release_that_leaves_too_much_does_not_answer_a_hold_that_stays() {
     let mut count = live();
     reentered(&mut count, "b");
     reentered(&mut count, "c");

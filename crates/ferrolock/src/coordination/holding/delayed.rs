@@ -9,12 +9,12 @@ use crate::coordination::holding::release::{Command, Running, Unfinished, hear};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
 use crate::error::{Error, LostReason, Result};
+use crate::protocol::call::Value;
 use crate::protocol::scheme::read_standing;
-use crate::protocol::script::Value;
 
 impl Tenure {
-    /// Whether the last hold, which this is, is left to the server from now on; what the server has to hear before, it
-    /// has heard.
+    /// True: `hold` is the last hold, and is left to the server from now on; commands that had to go before were answered.
+    /// False: other holds go on.
     pub(crate) async fn begin_delay(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<bool> {
         self.core
             .check_process()
@@ -27,7 +27,7 @@ impl Tenure {
                 Err(reason) => return Err(Error::lost(reason).of(self.scheme.name())),
             }
             let limit = self.core.settings.command_limit / 2;
-            let alarm = self.core.keeper().alarm(hold, self.core.now().after(limit));
+            let alarm = hold.alarm_unlock(self.core.now().after(limit));
             hear(hold, false, alarm)
                 .await
                 .map_err(|error| error.of(self.scheme.name()))?;
@@ -56,8 +56,8 @@ impl Tenure {
             state.count.number()
         };
         let (sent, limit) = (self.core.now(), self.core.settings.command_limit);
-        // Its future may never be polled again; the answer has a limit of its own, which comes first.
-        let alarm = self.core.keeper().alarm(hold, sent.after(3 * limit));
+        // For a future that is never polled again. The answer has a limit of its own, which comes before the alarm.
+        let alarm = hold.alarm_unlock(sent.after(3 * limit));
         let mut unfinished = Unfinished { tenure: Some(self) };
         let op = Op::Release { left: 0 };
         let running = Running {
@@ -67,15 +67,15 @@ impl Tenure {
             ended: false,
         };
         let was = hold.release(sent);
-        self.core.keeper().forget(hold);
-        // One that came after it would make the stay a whole lease.
+        self.core.keeper().forget(&**hold);
+        // A renewal that ran after the command would make the stay a whole lease.
         hold.renewal_ended(limit).await;
         unpoisoned(&self.state).members.clear();
         self.asks_for(self.core.now(), stay);
         let call = self.scheme.delay_release(&self.bearer, stay);
         let reply = self
             .core
-            .ask_about(Lane::Commands, &*self.scheme, call)
+            .ask(Lane::Commands, Some(&self.scheme), call)
             .await;
         let standing = reply
             .and_then(|reply| read_standing(reply).map_err(|bad| Error::from(Failure::from(bad))));

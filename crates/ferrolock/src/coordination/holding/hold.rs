@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | `Held` | confirmed, deadline ahead | the grant, each renewal |
 //! | `Uncertain` | a renewal failed or hangs, deadline ahead | the keeper |
-//! | `Lost(reason)` | over, or may be; never anything else again | the keeper, or whoever looks at the clock first |
+//! | `Lost(reason)` | over, or may be; never anything else again | the keeper, or the first call that sees the deadline passed |
 //! | `Released` | given back | the guard |
 //!
 //! The deadline is one number, compared with the clock at every look: a timer may be late after a pause of the
 //! process, the clock is not.
 //!
-//! Threads meet here without a lock. What a renewal changes is written before the word that tells of it (the status,
-//! the number of renewals), with `Release`, and that word is read first, with `Acquire`: a caller that sees that it was
-//! renewed sees the deadline too. The models of it are in `orderings/`.
+//! Threads meet here without a lock. A renewal writes the deadline first and then the status, with `Release`; readers load
+//! the status first, with `Acquire`: a caller that sees the new status sees the new deadline too. The number of renewals is
+//! written and read with the same orders. The models of it are in `orderings/`.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) struct Hold {
     pub(crate) since: Tick,
     clock: Clock,
     deadline: AtomicU64,
-    /// When the server ends it, if nobody else asks for more.
+    /// When the server ends it, if no other hold of its tenure asks for more.
     server_until: AtomicU64,
     status: AtomicU8,
     /// The keeper's number for it; zero: not kept.
@@ -51,7 +51,7 @@ pub(crate) struct Hold {
     pub(crate) task: OnceLock<tokio::task::Id>,
     over: Notify,
     renewal: Notify,
-    /// Renewals under way; below one: none that anybody waits for.
+    /// Renewals under way; below one: none that an unlock waits for.
     renewals: AtomicI64,
     token: OnceLock<CancellationToken>,
     /// A renewal waits for a connection: of the keeper's lane, of the spare one.
@@ -63,7 +63,7 @@ pub(crate) struct Waits<'a>(&'a AtomicBool);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        // The next renewal that waits sees what this one has done.
+        // `Release`, with the `swap` in `wait_for_connection`: the next renewal that waits sees what this one has done.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -148,6 +148,7 @@ impl Hold {
     }
 
     fn status_at(&self, now: Tick) -> Status {
+        // The status before the deadline: a status that a renewal has set brings the new deadline along.
         let status = Status::of(self.status.load(Ordering::Acquire));
         if matches!(status, Status::Held | Status::Uncertain) && now >= self.deadline() {
             self.lose(self.reason_at_deadline());
@@ -156,7 +157,7 @@ impl Hold {
         status
     }
 
-    /// Whether it is held at `now`; a look without consequences, for those who hold locks.
+    /// Whether it is held at `now`. Changes and wakes nothing, so it can be called while locks are held.
     pub(crate) fn is_good(&self, now: Tick) -> bool {
         let status = Status::of(self.status.load(Ordering::Acquire));
         matches!(status, Status::Held | Status::Uncertain) && now < self.deadline()
@@ -166,7 +167,7 @@ impl Hold {
         Status::of(self.status.load(Ordering::Acquire)) == Status::Released
     }
 
-    /// Whether its guard has just given it back, in time: its tenure may not know of it yet.
+    /// Whether its guard has given it back in time: its tenure may not know of it yet.
     pub(crate) fn is_leaving(&self, now: Tick) -> bool {
         self.is_released() && now < self.deadline()
     }
@@ -218,7 +219,7 @@ impl Hold {
                 .fetch_max(until.as_nanos(), Ordering::AcqRel);
             self.deadline
                 .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-            // Last: with it comes the deadline.
+            // Last, with `Release`: a thread that sees this status sees the deadline that was written before it.
             self.change(Status::Uncertain, Status::Held);
         }
         self.deadline()
@@ -247,22 +248,27 @@ impl Hold {
 
     /// A renewal ended, whatever it brought.
     pub(crate) fn renewal_ends(&self) {
-        // `Release`: a caller that finds no renewal under way sees what this one brought.
+        // `Release`, with the load in `renewal_ended`: an unlock that finds no renewal under way sees what was written
+        // before this call.
         self.renewals.fetch_sub(1, Ordering::AcqRel);
         self.renewal.notify_waiters();
     }
 
-    /// Nobody waits for a renewal any longer.
+    /// No unlock waits for a renewal from now on.
     pub(crate) fn renewal_given_up(&self) {
         self.renewals.store(0, Ordering::Release);
         self.renewal.notify_waiters();
     }
 
-    /// Waits for a renewal that is under way, so long.
+    /// Waits for the renewals under way, at most for `limit`.
     pub(crate) async fn renewal_ended(self: &Arc<Self>, limit: Duration) {
-        self.tenure.core.keeper().alarm_renewal(self, limit);
+        let (core, hold) = (&self.tenure.core, self.clone());
+        let until = self.clock.now().after(limit);
+        core.keeper()
+            .alarm(core, until, move || hold.renewal_given_up());
         loop {
             let mut ended = std::pin::pin!(self.renewal.notified());
+            // Registered before the load: an end after it notifies this wait.
             ended.as_mut().enable();
             if self.renewals.load(Ordering::Acquire) <= 0 {
                 return;
@@ -271,7 +277,7 @@ impl Hold {
         }
     }
 
-    /// The hold is over without a release. True: it was this call that ended it.
+    /// The hold is over without a release. True: this call ended it.
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         if !self.leave_for(Status::Lost(reason)) {
             return false;
@@ -282,7 +288,7 @@ impl Hold {
         true
     }
 
-    /// The guard gives it back. What it was until then.
+    /// The guard gives it back. Returns the status until then.
     pub(crate) fn release(&self, now: Tick) -> Status {
         let before = self.status_at(now);
         if self.leave_for(Status::Released) {
@@ -299,7 +305,7 @@ impl Hold {
         }
     }
 
-    /// From held or uncertain, whichever it is: a renewal may turn one into the other meanwhile.
+    /// From held or uncertain. A loop, because a renewal may change one into the other meanwhile.
     fn leave_for(&self, end: Status) -> bool {
         loop {
             let now = Status::of(self.status.load(Ordering::Acquire));
@@ -313,6 +319,8 @@ impl Hold {
     }
 
     fn change(&self, from: Status, to: Status) -> bool {
+        // `Release` publishes the deadline with the status, `Acquire` takes over what the last change published; also if
+        // this one fails, since `leave_for` goes on with the status that it finds.
         let orders = (Ordering::AcqRel, Ordering::Acquire);
         let changed = self
             .status
@@ -334,8 +342,8 @@ impl Hold {
 
     /// After the status, or the end of the client, was set.
     fn cancel_token(&self) {
-        // Pairs with the one in `token`: one sets the status and looks for a token, the other sets the token and looks
-        // at the status. Without the fences both could look too early, and the token would never fire.
+        // Pairs with the fence in `token`. One thread sets the status and looks for a token, the other sets the token and
+        // looks at the status. Without the fences both could look too early, and the token would never fire.
         fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
@@ -352,7 +360,7 @@ impl Hold {
                 }
                 match over.as_mut().poll(cx) {
                     Poll::Ready(()) => over.set(self.over.notified()),
-                    // Registered now; what ended in between is seen by one more look.
+                    // Registered now; one more look at the status sees an end that came in between.
                     Poll::Pending if matches!(self.status(), Status::Lost(_)) => {}
                     Poll::Pending => return Poll::Pending,
                 }
@@ -364,6 +372,7 @@ impl Hold {
     /// Fires when the hold is over in any way.
     pub(crate) fn token(&self) -> CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new).clone();
+        // Pairs with the fence in `cancel_token`.
         fence(Ordering::SeqCst);
         if matches!(self.status(), Status::Lost(_) | Status::Released)
             || self.tenure.core.is_closing()
@@ -373,7 +382,7 @@ impl Hold {
         token
     }
 
-    /// The client shuts down: whoever works under it is told, and may finish.
+    /// The client shuts down: the token of the hold fires, and the work under it may finish.
     pub(crate) fn warn(&self) {
         self.cancel_token();
     }

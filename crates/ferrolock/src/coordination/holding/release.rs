@@ -1,4 +1,9 @@
-//! How holds are given back, and how a tenure's count on the server is brought to what lives here.
+//! How holds are given back, and how a tenure's count on the server is set to the number of holds here.
+//!
+//! The barrier: from the moment that the last hold of a tenure leaves until the answer to its release, this client sends no
+//! attempt on the name. Release and attempt may take different connections (the keeper sends the release of a dropped
+//! guard over its own). An attempt that reached the server first would find the old hold of this client, and a `try_lock`
+//! after the drop of the guard would return busy. If the release is not answered in time, the barrier is given up.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -6,32 +11,26 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::coordination::holding::count::{After, Op, Outcome, Phase};
+use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::holding::tenure::TenureState;
+use crate::coordination::keeper::AlarmKey;
+use crate::coordination::keeper::kept::Settled;
 use crate::coordination::names::Names;
-use crate::coordination::waiting::Request;
-use crate::coordination::waiting::attempt::explain;
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
+use crate::protocol::call::{Call, Value};
 use crate::protocol::scheme::{Release, Standing, read_release, read_standing};
-use crate::protocol::script::{Call, Value};
 
-/// An unlock waits this long for a renewal of its hold that is under way. A later one does no harm: its field is dead.
+/// How long an unlock waits for a renewal of its hold that is under way. A renewal that runs after the release does no harm:
+/// its field is gone.
 pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
-
-/// Whether a tenure still owes the server something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    Quiet,
-    Again,
-}
 
 /// Gives a hold back and waits for the answer: how many holds of its owner go on.
 ///
-/// Sent from the caller's task; whatever is unfinished when this future is dropped, or when the answer stays out, the
-/// keeper finishes.
+/// Sent from the caller's task. If this future is dropped, or the answer stays out, the keeper finishes the rest.
 pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let tenure = &hold.tenure;
     let core = &tenure.core;
@@ -40,7 +39,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
     let now = core.now();
     let was = hold.release(now);
     let keeper = core.keeper();
-    let (renewing, alarm) = keeper.begin_unlock(&hold, now.after(core.settings.command_limit / 2));
+    let (renewing, alarm) = hold.begin_unlock(now.after(core.settings.command_limit / 2));
     if let Err(reason) = tenure.leave(&hold, Some(hold.clone()), now) {
         keeper.cancel(alarm);
         let reason = was.lost().unwrap_or(reason);
@@ -54,7 +53,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
 }
 
 /// Sends what the tenure has to send until the hold is answered, perhaps after a renewal of it.
-pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -> Result<u32> {
+pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: AlarmKey) -> Result<u32> {
     let tenure = &hold.tenure;
     let keeper = tenure.core.keeper();
     let mut unfinished = Unfinished {
@@ -69,10 +68,10 @@ pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -
         if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
             working = false;
             if driven == Settled::Again {
-                keeper.settle(tenure);
+                tenure.settle_in_background();
             }
         }
-        // Quiet: answered by this very step, or somebody else is sending for the tenure.
+        // `Quiet`: the release was answered in this step, or another task is sending for the tenure and brings the answer.
         hold.unlock_answer.poll(cx)
     })
     .await;
@@ -83,7 +82,7 @@ pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: (Tick, u64)) -
     answer
 }
 
-/// Hands what is unfinished to the keeper.
+/// Hands the tenure to the keeper when it is dropped, unless all is finished.
 pub(crate) struct Unfinished<'a> {
     pub(crate) tenure: Option<&'a Arc<Tenure>>,
 }
@@ -91,7 +90,7 @@ pub(crate) struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(tenure) = self.tenure {
-            tenure.core.keeper().settle(tenure);
+            tenure.settle_in_background();
         }
     }
 }
@@ -99,7 +98,7 @@ impl Drop for Unfinished<'_> {
 impl Hold {
     /// Gives it back without waiting: the keeper sends the release.
     pub(crate) fn release_in_background(self: Arc<Self>) {
-        // What a forked child has is a copy; the parent gives it back.
+        // A forked child has a copy of the hold only; the parent gives it back.
         if self.tenure.core.is_forked() {
             return;
         }
@@ -108,7 +107,7 @@ impl Hold {
         self.leave_behind(now);
     }
 
-    /// The same for a hold that no caller has seen: that its time is over would be nobody's loss.
+    /// The same for a hold that no caller has seen: it is not reported as lost if its time is over.
     pub(crate) fn retract(self: Arc<Self>) {
         self.release_unseen();
         let now = self.tenure.core.now();
@@ -116,10 +115,9 @@ impl Hold {
     }
 
     fn leave_behind(self: Arc<Self>, now: Tick) {
-        let keeper = self.tenure.core.keeper();
-        keeper.forget(&self);
+        self.tenure.core.keeper().forget(&*self);
         if self.tenure.leave(&self, None, now).is_ok() {
-            keeper.settle(&self.tenure);
+            self.tenure.settle_in_background();
         }
     }
 }
@@ -133,8 +131,8 @@ pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Settled {
             lane,
             ended: false,
         };
-        let reply = match tenure.core.engine.call(lane, call).await {
-            Err(failure) => Err(explain(&tenure.core, &*tenure.scheme, failure).await),
+        let reply = match tenure.core.send(lane, call).await {
+            Err(failure) => Err(tenure.core.explain(&*tenure.scheme, failure).await),
             reply => reply,
         };
         if running.end(reply) == Settled::Again {
@@ -144,7 +142,7 @@ pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Settled {
     Settled::Quiet
 }
 
-/// What the end of a release means for attempts of this client that wait for it.
+/// What the end of a release means for the attempts of this client that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Barrier {
     Lifts,
@@ -156,11 +154,11 @@ enum Barrier {
 pub(super) struct Command {
     pub(super) op: Op,
     pub(super) sent: Tick,
-    /// Among those of its tenure; an end that comes after it was given up means nothing.
+    /// Its number within its tenure, by which a reply that comes after the command was given up is recognized.
     pub(super) number: u64,
 }
 
-/// A command under way; unknown if it is dropped.
+/// A command under way; if this is dropped before the end, its outcome is unknown.
 pub(super) struct Running<'a> {
     pub(super) tenure: &'a Arc<Tenure>,
     pub(super) command: Command,
@@ -179,9 +177,9 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.tenure.give_up(self.command);
-            // What the keeper itself sends it owes by itself.
+            // The keeper repeats its own commands without this.
             if self.lane == Lane::Commands {
-                self.tenure.core.keeper().settle(self.tenure);
+                self.tenure.settle_in_background();
             }
         }
     }
@@ -196,7 +194,7 @@ pub(crate) struct Answered {
 }
 
 impl Tenure {
-    /// A hold of it is given back; the server hears of it with the next command.
+    /// A hold of it is given back; the next command brings that to the server.
     pub(crate) fn leave(
         &self,
         hold: &Arc<Hold>,
@@ -223,7 +221,7 @@ impl Tenure {
         let number = state.count.number();
         let call = match op {
             Op::Reenter { count } => {
-                let terms = state.count.reentering().map(|request| request.terms)?;
+                let terms = state.count.reentering().map(|entrant| entrant.terms())?;
                 let cap = terms.max_hold.map(|limit| now.after(limit));
                 let lease = terms.lease_at(now, cap);
                 self.asks_for(now, lease);
@@ -244,8 +242,7 @@ impl Tenure {
         Some((Command { op, sent, number }, call))
     }
 
-    /// A command that somebody has in hands who does not poll any more is given up; it is to be sent again. False: there
-    /// is none.
+    /// Gives up a command that a caller's task has sent and may no longer poll; it is to be sent again. False: there is none.
     pub(crate) fn take_over(self: &Arc<Self>) -> bool {
         let state = unpoisoned(&self.state);
         let (op, number) = match state.count.command() {
@@ -258,13 +255,13 @@ impl Tenure {
         true
     }
 
-    /// Nobody waits for the reply any more; attempts wait for the command that is sent instead.
+    /// The reply no longer counts. The barrier stays: attempts wait for the command that is sent instead.
     fn give_up(self: &Arc<Self>, command: Command) {
         let given_up = Err(Failure::Unknown("given up".to_owned()));
         self.ended(read(command, given_up), Barrier::Stays);
     }
 
-    /// Whether the command with that number is all that is left to do here, and somebody else is doing it.
+    /// Whether the command with that number is all that is left to do here, and another task waits for its reply.
     pub(crate) fn is_waiting_for(&self, number: u64) -> bool {
         let state = unpoisoned(&self.state);
         !state.count.is_settled() && state.count.is_under_way(number)
@@ -288,7 +285,7 @@ impl Tenure {
             state.trouble.clone_from(&answered.error);
         }
         if matches!(answered.command.op, Op::Reenter { .. }) {
-            // The last hold may have left, and whoever came in does not come any more.
+            // The last hold may have left meanwhile, and the re-entry that kept the tenure open has failed.
             self.raise_barrier(&mut names, &mut state, self.core.now());
         }
         let over = state.is_over();
@@ -305,7 +302,7 @@ impl Tenure {
             .error
             .clone()
             .filter(|error| error.kind() == ErrorKind::Refused && !error.is_transient());
-        // It is tried again until the lease is over, but whoever waits need not wait for that.
+        // The release is tried again until the lease is over, but its unlock fails now and does not wait for that.
         let told = refused.map(|error| (state.count.leaving().to_vec(), error));
         drop(state);
         drop(names);
@@ -317,7 +314,8 @@ impl Tenure {
         self.apply(after, Some(answered))
     }
 
-    /// Attempts of this client wait from now on, if a release that leaves nothing was decided.
+    /// Attempts of this client wait from now on, if a release that leaves nothing was decided. Raised when the hold leaves,
+    /// not when the release is sent: an attempt could be sent in between.
     fn raise_barrier(&self, names: &mut Names, state: &mut TenureState, now: Tick) {
         if state.count.phase() == Phase::Closed && !state.is_barring {
             state.is_barring = true;
@@ -327,7 +325,7 @@ impl Tenure {
         }
     }
 
-    /// Attempts of this client wait no longer; `heard`: the release was announced to so many.
+    /// Attempts of this client no longer wait; `heard`: how many clients got the message of the release.
     pub(super) fn lift_barrier(&self, names: &mut Names, heard: Option<u64>) {
         for subject in &self.scheme.barred() {
             let heard = heard.filter(|_| subject == self.scheme.subject());
@@ -335,14 +333,14 @@ impl Tenure {
         }
     }
 
-    /// Tells everybody whom the end of a command concerns.
+    /// Answers all callers that the end of a command concerns.
     pub(crate) fn apply(
         self: &Arc<Self>,
-        mut after: After<Arc<Request>, Arc<Hold>>,
+        mut after: After<Arc<dyn Entrant>, Arc<Hold>>,
         answered: Option<Answered>,
     ) -> Settled {
-        if let (Some((request, _)), Some(answered)) = (&after.entered, &answered) {
-            self.entered_again(request, answered.command.sent);
+        if let (Some((entrant, _)), Some(answered)) = (&after.entered, &answered) {
+            self.entered_again(entrant, answered.command.sent);
         }
         if let Some((gone, left)) = after.left {
             gone.iter()
@@ -352,14 +350,14 @@ impl Tenure {
             self.lost(reason);
             late.iter()
                 .for_each(|hold| hold.unlock_answer.answer(Err(Error::lost(reason))));
-            for request in after.turned_away.drain(..) {
-                request.fail(Error::lost(reason));
+            for entrant in after.turned_away.drain(..) {
+                entrant.fail(Error::lost(reason));
             }
         }
         let error = answered.and_then(|answered| answered.error);
         let mut again = after.again;
-        for request in after.turned_away {
-            again |= self.turned_away(request, error.as_ref());
+        for entrant in after.turned_away {
+            again |= self.turned_away(entrant, error.as_ref());
         }
         self.leave_names_if_over();
         let waiting = !unpoisoned(&self.state).count.is_settled();
@@ -370,28 +368,29 @@ impl Tenure {
         }
     }
 
-    /// A re-entry without an answer is tried again while its caller waits. True: so it is, but not at once.
-    fn turned_away(&self, request: Arc<Request>, error: Option<&Error>) -> bool {
+    /// A re-entry without an answer is tried again while its caller waits. True: it will be, but not at once.
+    fn turned_away(&self, entrant: Arc<dyn Entrant>, error: Option<&Error>) -> bool {
         match error {
-            Some(error) if !error.is_transient() => request.fail(error.clone()),
-            _ if !request.slot.is_waiting() => {}
+            Some(error) if !error.is_transient() => entrant.fail(error.clone()),
+            _ if !entrant.is_waiting() => {}
             _ => {
-                let refused = unpoisoned(&self.state).count.enter(request).err();
+                let refused = unpoisoned(&self.state).count.enter(entrant).err();
                 match refused {
                     None => return true,
-                    Some(request) => self.not_inside(&request),
+                    Some(entrant) => self.not_inside(&*entrant),
                 }
             }
         }
         false
     }
 
-    /// Somebody wanted in and the tenure has ended: its loss is theirs if they were inside; else they come anew.
-    pub(crate) fn not_inside(&self, request: &Arc<Request>) {
+    /// A caller wanted to enter, and the tenure has ended. If the tenure was lost, the caller fails with that; else it
+    /// begins anew.
+    pub(super) fn not_inside(&self, entrant: &dyn Entrant) {
         let phase = unpoisoned(&self.state).count.phase();
         match phase {
-            Phase::Over(reason) => request.fail(Error::lost(reason)),
-            _ => request.come_anew(),
+            Phase::Over(reason) => entrant.fail(Error::lost(reason)),
+            _ => entrant.come_anew(),
         }
     }
 
@@ -399,7 +398,7 @@ impl Tenure {
     fn lost(&self, reason: LostReason) {
         let members = unpoisoned(&self.state).members.clone();
         for hold in members {
-            self.core.keeper().forget(&hold);
+            self.core.keeper().forget(&*hold);
             hold.lose(reason);
         }
     }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::coordination::waiting::Request;
+use crate::coordination::holding::entrant::Entrant;
 use crate::engine::RUNTIME_ENDED;
 use crate::error::Error;
 
-/// Tells a caller whose task is dropped with its runtime; made before the task, which may never be polled.
+/// Fails a caller whose task is dropped with its runtime. Made before the task, which may never be polled.
 pub(super) struct Stranded {
-    pub(super) request: Arc<Request>,
+    pub(super) entrant: Arc<dyn Entrant>,
     told: bool,
 }
 
 impl Stranded {
-    pub(super) fn new(request: Arc<Request>) -> Self {
+    pub(super) fn new(entrant: Arc<dyn Entrant>) -> Self {
         let told = false;
-        Self { request, told }
+        Self { entrant, told }
     }
 
-    /// The caller has its answer, or takes another way, on which it may wait again by now.
+    /// The caller has its answer, or begins anew and may wait again by now: a drop no longer fails it.
     pub(super) fn told(mut self) {
         self.told = true;
     }
@@ -27,7 +27,7 @@ impl Stranded {
 impl Drop for Stranded {
     fn drop(&mut self) {
         if !self.told {
-            self.request.fail(Error::closed(RUNTIME_ENDED));
+            self.entrant.fail(Error::closed(RUNTIME_ENDED));
         }
     }
 }

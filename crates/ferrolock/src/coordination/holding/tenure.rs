@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::coordination::holding::count::{Count, Few, Phase};
+use crate::coordination::holding::entrant::Entrant;
+use crate::coordination::holding::first_acquire::FirstAcquire;
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::waiting::Request;
-use crate::coordination::waiting::attempt::FirstAcquire;
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason};
@@ -22,19 +22,19 @@ pub(crate) struct Tenure {
     pub(crate) bearer: Bearer,
     pub(crate) id: OwnerId,
     pub(crate) owner: Owner,
-    /// The end of the longest lease that the server was asked for, by whomever, whether it was answered or not.
+    /// The end of the longest lease that the server was asked for, by any hold of it, whether it was answered or not.
     server_until: AtomicU64,
     pub(crate) first: FirstAcquire,
-    /// The number that grows from grant to grant, where the kind has one.
+    /// A number that grows with each grant, if the kind has one.
     pub(crate) fence: OnceLock<u64>,
     pub(super) state: Mutex<TenureState>,
 }
 
 #[derive(Debug)]
 pub(super) struct TenureState {
-    pub(super) count: Count<Arc<Request>, Arc<Hold>>,
+    pub(super) count: Count<Arc<dyn Entrant>, Arc<Hold>>,
     pub(super) members: Few<Arc<Hold>>,
-    /// Attempts of this client on the name wait for our release.
+    /// Attempts of this client on the name wait for the release of this tenure.
     pub(super) is_barring: bool,
     /// Over which lane the command under way was sent.
     pub(super) sender: Lane,
@@ -43,7 +43,7 @@ pub(super) struct TenureState {
 }
 
 impl TenureState {
-    /// Whether there is nothing of it on the server, as far as we know, nor will be.
+    /// Whether the server has nothing of it, as far as we know, and will not have.
     pub(super) fn is_over(&self) -> bool {
         match self.count.phase() {
             Phase::Over(_) => true,
@@ -69,12 +69,23 @@ impl Tenure {
         unpoisoned(&self.state).members.first().cloned()
     }
 
+    /// The keeper brings the count on the server to what lives here.
+    pub(crate) fn settle_in_background(self: &Arc<Self>) {
+        self.core.keeper().settle(self.clone());
+    }
+
+    /// The client shuts down: the tokens of its holds fire, and their work may finish.
+    pub(crate) fn warn(&self) {
+        let members = unpoisoned(&self.state).members.clone();
+        members.iter().for_each(|hold| hold.warn());
+    }
+
     pub(crate) fn holds(&self) -> u32 {
         unpoisoned(&self.state).count.holds()
     }
 
-    /// Whether its owner is inside, by a hold that is good by the clock, or just comes in again: whoever stayed
-    /// outside then would wait for the one who comes.
+    /// Whether its owner holds it, by a hold that is good by the clock, or is about to enter again: another call of the
+    /// owner that did not enter too would wait for that one.
     pub(crate) fn is_enterable(&self) -> bool {
         let state = unpoisoned(&self.state);
         let now = self.core.now();
@@ -83,7 +94,7 @@ impl Tenure {
         state.count.phase() == Phase::Live && inside
     }
 
-    /// Whether somebody works under it, or its release is on the way or about to be: what a shutdown waits for.
+    /// Whether a guard holds it, or its release is under way or about to be sent: what a shutdown waits for.
     pub(crate) fn is_held_or_leaving(&self) -> bool {
         let (now, state) = (self.core.now(), unpoisoned(&self.state));
         let at_work = |hold: &Arc<Hold>| hold.is_good(now) || hold.is_released();
@@ -103,18 +114,18 @@ impl Tenure {
             .any(|hold| hold.task.get() == Some(&task))
     }
 
-    /// The server was, or is about to be, asked at `sent` to keep it for so long.
+    /// The server was, or is about to be, asked at `sent` to keep it for `lease`.
     pub(crate) fn asks_for(&self, sent: Tick, lease: Duration) {
         let until = sent.after(lease).as_nanos();
         self.server_until.fetch_max(until, Ordering::AcqRel);
     }
 
-    /// The longest that the server may keep it.
+    /// The latest time until which the server may keep it.
     pub(crate) fn server_until(&self) -> Tick {
         Tick::from_nanos(self.server_until.load(Ordering::Acquire))
     }
 
-    /// What to tell whoever waited for its release in vain.
+    /// The error of an unlock whose release has no answer.
     pub(crate) fn not_released(&self) -> Error {
         let trouble = unpoisoned(&self.state).trouble.clone();
         let core = &self.core;
@@ -124,7 +135,7 @@ impl Tenure {
         }
     }
 
-    /// Our release is not answered: attempts do not wait for it any longer.
+    /// Our release is not answered in time: attempts no longer wait for it.
     pub(crate) fn give_barrier_up(&self) {
         let mut names = unpoisoned(&self.core.names);
         if std::mem::take(&mut unpoisoned(&self.state).is_barring) {
@@ -132,7 +143,7 @@ impl Tenure {
         }
     }
 
-    /// Nothing is owed for it any more.
+    /// No command is sent for it from now on: the server ends its lease.
     pub(crate) fn leave_to_lease(self: &Arc<Self>) {
         self.give_barrier_up();
         let after = unpoisoned(&self.state).count.left_to_its_lease();
@@ -148,18 +159,23 @@ impl Tenure {
 
 impl Core {
     /// A tenure with a number that this client has never used.
-    pub(crate) fn new_tenure(self: &Arc<Self>, request: &Request) -> Arc<Tenure> {
+    pub(crate) fn new_tenure(
+        self: &Arc<Self>,
+        scheme: Arc<dyn Scheme>,
+        owner: Owner,
+        who: Option<Arc<str>>,
+    ) -> Arc<Tenure> {
         let id = OwnerId::new(&self.id, self.next_number());
         let bearer = Bearer {
             field: id.as_arc().clone(),
-            who: request.who.clone(),
+            who,
         };
         Arc::new(Tenure {
             core: self.clone(),
-            scheme: request.scheme.clone(),
+            scheme,
             bearer,
             id,
-            owner: request.owner.clone(),
+            owner,
             server_until: AtomicU64::new(0),
             first: FirstAcquire::default(),
             fence: OnceLock::new(),

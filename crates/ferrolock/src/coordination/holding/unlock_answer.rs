@@ -6,11 +6,11 @@ use crate::coordination::unpoisoned;
 use crate::error::Result;
 use crate::primitives::{AtomicU32, Mutex, MutexGuard, Ordering};
 
-/// In each hold; the first answer counts.
+/// One in each hold; the first answer counts.
 #[derive(Debug)]
 pub(crate) struct UnlockAnswer {
     state: Mutex<Leaving>,
-    /// How often it has waited.
+    /// The number of the wait: how often it has waited before.
     turn: AtomicU32,
 }
 
@@ -35,15 +35,16 @@ impl UnlockAnswer {
         tell(unpoisoned(&self.state), answer);
     }
 
-    /// Answers that wait only. False: it is over, and another may have begun.
+    /// Answers the wait with that number only. False: it is over, and another may have begun.
     pub(crate) fn answer_in(&self, turn: u32, answer: Result<u32>) -> bool {
         let state = unpoisoned(&self.state);
         self.turn() == turn && tell(state, answer)
     }
 
-    /// Which wait this is.
+    /// The number of this wait.
     pub(crate) fn turn(&self) -> u32 {
-        // Changes under the lock, by the one unlock that waits: that one, and all who compare under the lock, see it.
+        // `Relaxed` is enough: only the unlock that waits changes it, under the lock. That unlock sees its own change, and
+        // all other threads read it under the lock.
         self.turn.load(Ordering::Relaxed)
     }
 
@@ -55,6 +56,7 @@ impl UnlockAnswer {
 
     /// It was answered, and waits for something else.
     pub(crate) fn again(&self) {
+        // The lock orders the number and the state: `answer_in` and `is_waiting` never see one without the other.
         let mut state = unpoisoned(&self.state);
         self.turn.fetch_add(1, Ordering::Relaxed);
         *state = Leaving::Waiting(None);
@@ -73,7 +75,7 @@ impl UnlockAnswer {
     }
 }
 
-/// Wakes after the lock is free. False: no unlock waits.
+/// Unlocks before it wakes: a waker is foreign code. False: no unlock waits.
 fn tell(mut state: MutexGuard<'_, Leaving>, answer: Result<u32>) -> bool {
     let Leaving::Waiting(waker) = &mut *state else {
         return false;

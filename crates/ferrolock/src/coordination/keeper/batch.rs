@@ -26,7 +26,8 @@ impl Grid {
         Self { begun, offset }
     }
 
-    /// When to renew what was sent at `sent` and is to be renewed every so often: at the last point that is not too late.
+    /// When to renew a hold whose last lease was asked for at `sent` and that is renewed every `every`: at the last point of
+    /// the grid that is not too late.
     pub(crate) fn after(self, sent: Tick, every: Duration) -> Tick {
         let latest = sent.after(every);
         let step = (every.as_nanos() / 10).max(1);
@@ -42,8 +43,7 @@ pub(crate) struct Batch<H> {
     pub(crate) rows: Vec<Renewal<H>>,
 }
 
-/// Puts together what has the same group (a client, and what its rows look like) and the same lane, in the order of
-/// `due`.
+/// Puts renewals of the same group (a client, and the shape of its rows) and the same lane together, in the order of `due`.
 pub(crate) fn collect<H, G: Eq + Hash>(
     due: Vec<Renewal<H>>,
     group: impl Fn(&H) -> G,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_cut_after_a_hundred_rows() {
+    fn a_batch_has_at_most_a_hundred_rows() {
         let due = (0..250).map(|id| renewal(id, "a")).collect();
 
         let sizes: Vec<usize> = collected(due).iter().map(|(_, ids)| ids.len()).collect();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_alone_shares_no_call_and_does_not_part_the_others() {
+    fn a_renewal_that_goes_alone_shares_no_call_and_does_not_split_the_others() {
         let alone = |id| Renewal {
             alone: true,
             ..renewal(id, "a")
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// However they came: what was sent within one step is renewed at one moment, and stays together.
+    /// Holds whose leases were asked for within one step are renewed at the same moment, and stay together.
     #[test]
     fn holds_with_the_same_interval_meet() {
         let (grid, every) = (Grid::new(Tick::ZERO, 7_777_777), Duration::from_secs(10));

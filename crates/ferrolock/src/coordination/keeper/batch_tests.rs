@@ -1,4 +1,4 @@
-//! Renewals that share a call: what each hold hears when the call is refused, lost or hangs, and when calls are made.
+//! Renewals that share a call: what each hold gets when the call is refused, lost or hangs, and when calls are made.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Client;
-use crate::coordination::scenes::{insider, insider_with, liar, ms, pair};
-use crate::engine::lying::{Lie, Lying, Match, Reach, Seen, Silence};
 use crate::engine::{Lane, Tick};
 use crate::error::LostReason;
 use crate::guard::{Guard, HoldState};
 use crate::options::Settings;
-use crate::protocol::script::Arg;
+use crate::protocol::call::Arg;
+use crate::testing::lying::{Lie, Lying, Match, Reach, Seen, Silence};
+use crate::testing::scenes::{insider, insider_with, liar, ms, pair};
 
 const RENEW: &str = "lock/renew";
 const RELEASE: &str = "lock/release";
@@ -30,7 +30,7 @@ fn renewals() -> Match {
     Match::script(RENEW)
 }
 
-/// So many holds, taken at one moment.
+/// Takes `count` locks at one moment.
 async fn hold(client: &Client, count: usize) -> Vec<Guard> {
     let mut guards = Vec::new();
     for number in 0..count {
@@ -41,9 +41,9 @@ async fn hold(client: &Client, count: usize) -> Vec<Guard> {
 }
 
 /// The fields of a renewal's rows.
-fn fields(seen: &Seen) -> Vec<Arc<str>> {
+fn fields(seen: &Seen) -> Vec<Arc<[u8]>> {
     let field = |row: &[Arg]| match row {
-        [Arg::Text(field), Arg::Int(_)] => field.clone(),
+        [Arg::Bytes(field), Arg::Int(_)] => field.clone(),
         other => panic!("no row: {other:?}"),
     };
     seen.args.chunks(2).map(field).collect()
@@ -51,7 +51,7 @@ fn fields(seen: &Seen) -> Vec<Arc<str>> {
 
 fn names(seen: &Seen, guard: &Guard) -> bool {
     let field = guard.owner_id().to_string();
-    fields(seen).iter().any(|of| **of == *field)
+    fields(seen).iter().any(|of| **of == *field.as_bytes())
 }
 
 /// How many rows each renewal had, and which lane it took.
@@ -67,7 +67,7 @@ fn all_are(guards: &[Guard], wanted: HoldState) -> bool {
     guards.iter().all(|guard| guard.state() == wanted)
 }
 
-/// Looks every millisecond for so long that they are held, and certainly so.
+/// Checks every millisecond, for `time`, that they are held and not uncertain.
 async fn stay_held(guards: &[Guard], time: Duration) {
     let until = tokio::time::Instant::now() + time;
     while tokio::time::Instant::now() < until {
@@ -76,7 +76,7 @@ async fn stay_held(guards: &[Guard], time: Duration) {
     }
 }
 
-/// Also when the keeper takes them in parts, as it does with so many.
+/// Also when there are so many that the keeper takes them in parts.
 #[tokio::test(start_paused = true)]
 async fn holds_of_one_client_are_renewed_by_the_hundred() {
     let (client, engine) = liar();
@@ -110,8 +110,8 @@ async fn holds_with_details_have_calls_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_hold_of_a_call_hears_its_own() {
-    let pair = pair("each_hold_of_a_call_hears_its_own");
+async fn each_hold_of_a_call_gets_its_own_answer() {
+    let pair = pair("each_hold_of_a_call_gets_its_own_answer");
     let mut guards = hold(&pair.us, 100).await;
     for name in ["n0", "n1"] {
         assert!(pair.them.lock(name).force_unlock().await.unwrap());
@@ -289,7 +289,7 @@ async fn a_hold_that_is_released_meanwhile_is_left_out() {
         assert!(all_are(&guards, HoldState::Held));
         let later = &engine.log_of(RENEW)[tries..];
         assert_eq!(fields(&later[0]).len(), 99);
-        let is_renewed = |seen: &Seen| fields(seen).iter().any(|of| **of == *field);
+        let is_renewed = |seen: &Seen| fields(seen).iter().any(|of| **of == *field.as_bytes());
         assert!(!later.iter().any(is_renewed));
         assert!(!client.lock("n50").is_locked().await.unwrap());
     }
@@ -320,7 +320,7 @@ async fn an_unlock_waits_for_the_call_that_renews_it_but_not_for_ever() {
     }
 }
 
-/// Wakers are other people's code: what panics in one must not cost the rows behind it.
+/// Wakers are foreign code: a panic in one must not affect the rows behind it.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_waker_costs_no_other_row() {
     struct Panics;
@@ -345,13 +345,13 @@ async fn a_panic_in_a_waker_costs_no_other_row() {
 }
 
 /// Checks that no renewal came sooner than nine tenths of its interval after the one before, or later than the whole.
-/// How many there were.
+/// Returns how many there were.
 fn check_windows(log: &[Seen], every: Duration) -> usize {
-    let mut sent: HashMap<Arc<str>, Tick> = HashMap::new();
+    let mut sent: HashMap<Arc<[u8]>, Tick> = HashMap::new();
     let mut renewed = 0;
     for seen in log {
         match (seen.script, seen.args.as_slice()) {
-            ("lock/acquire", [Arg::Text(field), ..]) => {
+            ("lock/acquire", [Arg::Bytes(field), ..]) => {
                 sent.insert(field.clone(), seen.at);
             }
             (RENEW, _) => {

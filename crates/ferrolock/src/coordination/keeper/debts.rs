@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::engine::Tick;
 
-/// After the first try, at these times; then regularly.
+/// The pauses after the first tries; then they are regular.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -48,7 +48,7 @@ struct Debt<T> {
 /// When a debt is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owing {
-    /// With its first answer; not owed any more when the server has ended the lease itself.
+    /// With its first answer; no longer owed when the server has ended the lease itself.
     Release { until: Tick },
     /// When a release has found the field, or two leases have passed: the acquire may run late.
     LateAcquire { lease: Duration },
@@ -84,7 +84,7 @@ pub(crate) enum Found {
 pub(crate) enum Due<T> {
     /// Comes again later unless it is paid.
     Try(u64, T),
-    /// Its time is over; it is not owed any more.
+    /// Its time is over; it is no longer owed.
     Over(T),
 }
 
@@ -168,7 +168,7 @@ impl<T: Clone> Debts<T> {
         due
     }
 
-    /// There is a new connection: what `of` names is tried at once.
+    /// There is a new connection: debts for which `of` returns true are tried at once.
     pub(crate) fn hurry(&mut self, now: Tick, of: impl Fn(&T) -> bool) {
         for (id, debt) in &mut self.entries {
             if of(&debt.what) && !debt.trying && debt.timer > now {
@@ -179,7 +179,7 @@ impl<T: Clone> Debts<T> {
         }
     }
 
-    /// What `of` names is not owed any more.
+    /// Takes out the debts for which `of` returns true: they are no longer owed.
     pub(crate) fn take(&mut self, of: impl Fn(&T) -> bool) -> Vec<T> {
         let timers = &mut self.timers;
         self.entries
@@ -198,12 +198,12 @@ impl<T: Clone> Debts<T> {
         }
     }
 
-    /// When it is not owed any more.
+    /// Until when it is owed.
     pub(crate) fn until(&self, id: u64) -> Option<Tick> {
         self.entries.get(&id).map(|debt| debt.until)
     }
 
-    /// A try was answered. What was owed, if it is paid: to be dropped where no lock is held.
+    /// A try was answered. Returns the debt if it is paid; to be dropped when no lock is held.
     #[must_use]
     pub(crate) fn answered(&mut self, id: u64, found: Found) -> Option<T> {
         self.unanswered(id);
@@ -248,7 +248,7 @@ mod tests {
         Owing::Release { until }
     }
 
-    /// The seconds at which a debt is tried, if nobody answers or if everybody does, and when it is over.
+    /// The seconds at which a debt is tried, if no try is answered or if each is, and when it is over.
     fn tries(kind: Owing, answered: bool) -> (Vec<u64>, Option<u64>) {
         let (seconds, over) = tries_until(kind, 200, answered);
         assert!(over.is_some() || answered, "{kind:?} is still owed");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_is_not_tried_any_more() {
+    fn a_debt_that_was_taken_out_is_not_tried_again() {
         let mut debts = Debts::new();
         debts.owe(at(0), "ours", LATE_ACQUIRE);
         debts.owe(at(0), "theirs", LATE_ACQUIRE);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_counted_and_known_with_its_end() {
+    fn debts_are_counted_and_each_has_its_own_end() {
         let mut debts = Debts::new();
         debts.owe(at(0), "field", LATE_ACQUIRE);
         debts.owe(at(0), "hold", release(30));

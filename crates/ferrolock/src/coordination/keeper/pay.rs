@@ -1,51 +1,50 @@
-//! Releases that nobody waits for: sent, and sent again while they are owed.
+//! Releases that no caller waits for: sent, and sent again while they are owed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::holding::release::{Settled, settle};
 use crate::coordination::keeper::debts::{Found, Owing};
+use crate::coordination::keeper::kept::{Owes, Settled};
 use crate::coordination::keeper::pending::{Kind, PendingWork};
 use crate::coordination::keeper::{Debt, Keeper, Owed};
-use crate::coordination::{Core, Tenure, unpoisoned};
+use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::figures;
 use crate::protocol::scheme::{Release, read_release};
 
 impl Keeper {
     /// The outcome of this tenure's first acquire is unknown.
-    pub(crate) fn owe_field(&self, tenure: &Arc<Tenure>, lease: Duration) {
-        self.owe(Owed::Field(tenure.clone()), Owing::LateAcquire { lease });
+    pub(crate) fn owe_field(&self, tenure: Arc<dyn Owes>, lease: Duration) {
+        self.owe(Owed::Field(tenure), Owing::LateAcquire { lease });
     }
 
     /// A waiter has gone from the server's queue without a grant; `is_doubtful`: an attempt of it may still run.
-    pub(crate) fn owe_place(&self, tenure: &Arc<Tenure>, lease: Duration, is_doubtful: bool) {
+    pub(crate) fn owe_place(&self, tenure: Arc<dyn Owes>, lease: Duration, is_doubtful: bool) {
         let until = self.clock.now().after(lease);
         let kind = match is_doubtful {
             true => Owing::LateAcquire { lease },
             false => Owing::Release { until },
         };
-        self.owe(Owed::Field(tenure.clone()), kind);
+        self.owe(Owed::Field(tenure), kind);
     }
 
-    /// The tenure's release has no answer: owed until the server has ended the last lease it was asked for. A command
-    /// that is under way may have that much more time to get there.
-    fn owe_release(&self, tenure: &Arc<Tenure>) {
-        let until = tenure
-            .server_until()
-            .after(tenure.core.settings.command_limit);
-        self.owe(Owed::Tenure(tenure.clone()), Owing::Release { until });
+    /// The tenure's release has no answer: it is owed until the server has ended the last lease that it was asked for. A
+    /// command that is under way may reach the server one command limit later.
+    fn owe_release(&self, tenure: Arc<dyn Owes>) {
+        let limit = tenure.core().settings.command_limit;
+        let until = tenure.server_until().after(limit);
+        self.owe(Owed::Tenure(tenure), Owing::Release { until });
     }
 
     fn owe(&self, what: Owed, kind: Owing) {
-        if what.tenure().core.pending.is_closed() {
+        if what.tenure().core().pending.is_closed() {
             return what.leave_to_lease();
         }
         let kind_of_work = match what {
             Owed::Tenure(_) => Kind::ReleaseDebt,
             Owed::Field(_) => Kind::LateAcquire,
         };
-        let pending = Arc::new(PendingWork::new(&what.tenure().core, kind_of_work));
+        let pending = Arc::new(PendingWork::new(what.tenure().core(), kind_of_work));
         let mut state = unpoisoned(&self.state);
         state
             .debts
@@ -56,14 +55,17 @@ impl Keeper {
         figures::debts_open(open);
     }
 
-    /// The process is about to end while this tenure's first acquire has no answer, and nobody may be left to read
-    /// one: the field is released again and again until a release has found it, quickly until `brisk_until`.
-    pub(crate) fn owe_field_briskly(&self, tenure: &Arc<Tenure>, brisk_until: Tick) {
-        let lease = tenure.first.lease();
-        let debt = Debt {
-            what: Owed::Field(tenure.clone()),
-            pending: Arc::new(PendingWork::new(&tenure.core, Kind::Release)),
-        };
+    /// The process is about to end while this tenure's first acquire has no answer, and perhaps no thread is left that could
+    /// read one: the field is released again and again until a release has found it, quickly until `brisk_until`.
+    pub(crate) fn owe_field_briskly(
+        &self,
+        tenure: Arc<dyn Owes>,
+        lease: Duration,
+        brisk_until: Tick,
+    ) {
+        let pending = Arc::new(PendingWork::new(tenure.core(), Kind::Release));
+        let what = Owed::Field(tenure);
+        let debt = Debt { what, pending };
         let kind = Owing::LateAcquire { lease };
         let mut state = unpoisoned(&self.state);
         state
@@ -90,19 +92,19 @@ impl Keeper {
     }
 
     /// The first acquire was answered after all.
-    pub(crate) fn field_is_known(&self, tenure: &Arc<Tenure>) {
-        let of =
-            |debt: &Debt| matches!(&debt.what, Owed::Field(other) if Arc::ptr_eq(other, tenure));
+    pub(crate) fn field_is_known(&self, tenure: &dyn Owes) {
+        let of = |debt: &Debt| matches!(&debt.what, Owed::Field(other) if std::ptr::addr_eq(&**other, tenure));
         let mut state = unpoisoned(&self.state);
         let settled = state.debts.take(of);
         let open = state.debts.len();
+        // Unlocked before the drop: with its last pending work a client may close its connections.
         drop(state);
         drop(settled);
         figures::debts_open(open);
     }
 
     pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
-        let core = &debt.what.tenure().core;
+        let core = debt.what.tenure().core();
         if core.pending.start_minding_connections() {
             tokio::spawn(self.clone().mind_connections(core.clone()));
         }
@@ -126,8 +128,8 @@ impl Keeper {
         }
     }
 
-    /// A client that is closed has had its time: what it still owes is left to the leases.
-    pub(super) fn give_up(&self, core: &Arc<Core>) {
+    /// The client is closed, and its time for debts is over: the leases end what it still owes.
+    pub(crate) fn give_up(&self, core: &Arc<Core>) {
         core.pending.close();
         let mut state = unpoisoned(&self.state);
         let unpaid = state.debts.take(|debt| debt.is_of(core));
@@ -139,12 +141,12 @@ impl Keeper {
         }
     }
 
-    /// The time of a debt is over: what it was about, the server has ended.
+    /// The time of a debt is over: the server has ended the lease.
     pub(super) fn not_owed(&self, debt: Debt) {
         match &debt.what {
             // Renewed meanwhile, for holds that go on.
             Owed::Tenure(tenure) if tenure.server_until() > self.clock.now() => {
-                self.owe_release(tenure);
+                self.owe_release(tenure.clone());
             }
             what => what.leave_to_lease(),
         }
@@ -152,7 +154,7 @@ impl Keeper {
 
     /// Tries what is owed once more.
     async fn pay(self: Arc<Self>, id: u64, owed: Owed) {
-        let core = owed.tenure().core.clone();
+        let core = owed.tenure().core().clone();
         let mut trying = Trying {
             keeper: &self,
             id,
@@ -162,51 +164,43 @@ impl Keeper {
             .debts
             .until(id)
             .unwrap_or(Tick::ZERO);
-        // However long the server is away: the release goes out as soon as there is a connection.
-        tokio::select! {
-            biased;
-            () = core.engine.ready(Lane::Keeper) => {}
-            () = self.clock.sleep_until(until) => {}
-        }
+        // However long the server is away, the release goes out as soon as there is a connection.
+        core.until(until, core.engine.ready(Lane::Keeper)).await;
         let work = async {
             match &owed {
-                Owed::Tenure(tenure) => match settle(tenure, Lane::Keeper).await {
+                Owed::Tenure(tenure) => match tenure.clone().settle(Lane::Keeper).await {
                     Settled::Quiet => Some(Found::Field),
                     Settled::Again => None,
                 },
-                Owed::Field(tenure) => release_field(tenure).await.ok(),
+                Owed::Field(tenure) => release_field(&**tenure).await.ok(),
             }
         };
         let Ok(_turn) = core.pending.sends.acquire().await else {
             return;
         };
         let limit = self.clock.now().after(core.settings.command_limit);
-        trying.answer = tokio::select! {
-            biased;
-            answer = work => answer,
-            () = self.clock.sleep_until(limit) => None,
-        };
+        trying.answer = core.until(limit, work).await.flatten();
     }
 
-    /// Finishes a tenure that nobody waits for; what is not answered in time becomes a debt.
-    pub(super) async fn finish(self: Arc<Self>, tenure: Arc<Tenure>, pending: PendingWork) {
+    /// Finishes a tenure that no caller waits for; a release that is not answered in time becomes a debt.
+    pub(super) async fn finish(self: Arc<Self>, tenure: Arc<dyn Owes>, pending: PendingWork) {
         let mut driven = self.settle_in_time(&tenure).await;
-        if driven == Settled::Quiet && !self.others_finish(&tenure).await {
-            tenure.take_over();
+        if driven == Settled::Quiet && !self.others_finish(&*tenure).await {
+            tenure.clone().take_over();
             driven = self.settle_in_time(&tenure).await;
         }
         if driven == Settled::Again {
             tenure.give_barrier_up();
-            self.owe_release(&tenure);
+            self.owe_release(tenure);
         }
         drop(pending);
     }
 }
 
 impl Keeper {
-    async fn settle_in_time(&self, tenure: &Arc<Tenure>) -> Settled {
-        let core = &tenure.core;
-        // A turn is for what is being sent: what waits for something else takes none from the others.
+    async fn settle_in_time(&self, tenure: &Arc<dyn Owes>) -> Settled {
+        let core = tenure.core();
+        // Held only while commands are sent: a release that waits for another task keeps no turn from the others.
         let Ok(_turn) = core.pending.sends.acquire().await else {
             // Never closed.
             return Settled::Again;
@@ -214,20 +208,16 @@ impl Keeper {
         let limit = self.clock.now().after(core.settings.command_limit);
         let work = async {
             core.engine.ready(Lane::Keeper).await;
-            settle(tenure, Lane::Keeper).await
+            tenure.clone().settle(Lane::Keeper).await
         };
-        tokio::select! {
-            biased;
-            driven = work => driven,
-            () = self.clock.sleep_until(limit) => Settled::Again,
-        }
+        core.until(limit, work).await.unwrap_or(Settled::Again)
     }
 
-    /// Whoever else is sending for the tenure sends this too. False: their command did not end in time, for one
-    /// because the runtime that it is in stands still.
-    async fn others_finish(&self, tenure: &Tenure) -> bool {
+    /// Waits for another task that is sending for the tenure, and sends this too. False: its command did not end in time,
+    /// for example because its runtime is stopped.
+    async fn others_finish(&self, tenure: &dyn Owes) -> bool {
         const LOOK_EVERY: Duration = Duration::from_millis(20);
-        let limit = self.clock.now().after(tenure.core.settings.command_limit);
+        let limit = self.clock.now().after(tenure.core().settings.command_limit);
         let number = tenure.command_number();
         while tenure.is_waiting_for(number) {
             let now = self.clock.now();
@@ -241,32 +231,30 @@ impl Keeper {
 }
 
 /// Releases whatever the first acquire of that tenure has taken.
-async fn release_field(tenure: &Tenure) -> Result<Found, Failure> {
-    let call = tenure.scheme.abandon(&tenure.bearer);
-    let reply = tenure.core.engine.call(Lane::Keeper, call).await?;
-    match read_release(reply, 0)? {
+async fn release_field(tenure: &dyn Owes) -> Result<Found, Failure> {
+    match read_release(tenure.release_field().await?, 0)? {
         Release::Free { .. } => Ok(Found::Field),
         Release::Left | Release::Not(_) => Ok(Found::Nothing),
     }
 }
 
 impl Owed {
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+    pub(super) fn tenure(&self) -> &Arc<dyn Owes> {
         let (Owed::Tenure(tenure) | Owed::Field(tenure)) = self;
         tenure
     }
 
-    /// Nobody tries any more.
+    /// It is not tried again.
     fn leave_to_lease(&self) {
         if let Owed::Tenure(tenure) = self {
-            tenure.leave_to_lease();
+            tenure.clone().leave_to_lease();
         }
     }
 }
 
 impl Debt {
     fn is_of(&self, core: &Arc<Core>) -> bool {
-        Arc::ptr_eq(&self.what.tenure().core, core)
+        Arc::ptr_eq(self.what.tenure().core(), core)
     }
 }
 
@@ -289,7 +277,7 @@ impl Drop for Trying<'_> {
         };
         let open = state.debts.len();
         drop(state);
-        // With the last debt of a client that is gone its connections end here, which takes its time.
+        // With the last debt of a client without handles its connections end here, which takes time: after the lock.
         drop(paid);
         figures::debts_open(open);
     }

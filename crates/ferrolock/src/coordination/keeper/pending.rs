@@ -1,4 +1,4 @@
-//! What is on its way though nobody awaits it: attempts, releases, debts. The connections stay for it.
+//! Work of a client that may go on without a caller: attempts, releases, debts. The connections stay open for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,22 +12,22 @@ use crate::coordination::{Core, unpoisoned};
 const RELEASES_MAX: usize = 4096;
 /// The same for acquires whose outcome is unknown: each needed a connection that broke.
 const LATE_ACQUIRES_MAX: usize = 65_536;
-/// How many releases that nobody awaits are under way at once: a renewal waits for no more than these.
+/// How many releases that no caller awaits are under way at once: a renewal waits for no more than these.
 const SENDS_MAX: usize = 128;
 
 /// How much work of a client is pending.
 #[derive(Debug)]
 pub(crate) struct Pending {
     running: Mutex<Running>,
-    /// More is owed than is good; changed with `running`.
+    /// So much is owed that new acquires wait; changed with `running`.
     is_full: AtomicBool,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     room: Notify,
-    /// Told when none is left that the last handle waits for.
+    /// Notified when no release is left that the last handle waits for.
     brief_done: Condvar,
-    /// Told when nothing is owed any more.
+    /// Notified when nothing is owed.
     paid: Notify,
-    /// One for each release that nobody awaits.
+    /// One permit for each release that no caller awaits.
     pub(crate) sends: Semaphore,
 }
 
@@ -41,17 +41,17 @@ struct Running {
     abandoned: bool,
     /// The connections have ended, or are about to: nothing more can be owed.
     closed: bool,
-    /// Somebody minds the connections for what is owed.
+    /// A task of the keeper minds the connections for what is owed.
     minded: bool,
 }
 
-/// What is on its way.
+/// A kind of pending work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An acquire. When the last handle goes, the keeper releases its field: the runtime that the reply comes to may be
-    /// the one that waits.
+    /// An acquire. When the last handle is dropped, the keeper releases its field: the runtime that the reply comes to may
+    /// be blocked by that drop.
     Attempt,
-    /// A release, or a grant that is to be given back unless its caller takes it: the last handle waits a moment for it.
+    /// A release, or a grant that is given back unless its caller takes it: the last handle waits a moment for it.
     Release,
     /// A release whose answer stayed out.
     ReleaseDebt,
@@ -78,7 +78,7 @@ impl PendingWork {
         }
     }
 
-    /// From now on it is a release, or one to come: the last handle waits a moment for it.
+    /// From now on it counts as a release: the last handle waits a moment for it.
     pub(crate) fn becomes_release(&self) {
         let mut kind = unpoisoned(&self.kind);
         let mut running = unpoisoned(&self.core.pending.running);
@@ -163,7 +163,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Whether nothing is on its way but debts.
+    /// Whether nothing is under way except debts.
     pub(crate) fn is_quiet(&self) -> bool {
         let running = unpoisoned(&self.running);
         running.attempts == 0 && running.releases == 0
@@ -189,7 +189,7 @@ impl Pending {
         }
     }
 
-    /// Acquires that wait for room look whether the client goes on.
+    /// Wakes the acquires that wait for room: they look whether the client is closing.
     pub(crate) fn tell_who_waits_for_room(&self) {
         self.room.notify_waiters();
     }
@@ -205,7 +205,7 @@ impl Pending {
         running.attempts + running.releases + running.debts()
     }
 
-    /// Blocks until no release is on its way, at most so long.
+    /// Blocks until no release is under way, at most for `limit`.
     pub(crate) fn wait_for_releases(&self, limit: Duration) {
         let running = unpoisoned(&self.running);
         let waited = self
@@ -214,7 +214,7 @@ impl Pending {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Nobody will ask for more. True: nothing is on its way now.
+    /// The last handle is gone: there will be no new calls. True: nothing is under way now.
     pub(crate) fn abandon(&self) -> bool {
         let mut running = unpoisoned(&self.running);
         running.abandoned = true;
@@ -237,7 +237,7 @@ impl Pending {
         !std::mem::replace(&mut unpoisoned(&self.running).minded, true)
     }
 
-    /// Ready when nothing is owed any more, and nobody minds the connections.
+    /// Ready when nothing is owed; the caller has stopped minding the connections then.
     pub(crate) async fn paid(&self) {
         loop {
             let mut paid = std::pin::pin!(self.paid.notified());

@@ -1,13 +1,13 @@
 //! One call that renews holds of a client, from the question to what follows from the answers.
 //!
-//! Each row has its own hold, deadline and answer; what the rows share is the call, and the time at which it was sent. What concerns
-//! one row (a key of another type, a waker that panics) costs the others nothing.
+//! Each row has its own hold, deadline and answer; the rows share the call, and the time at which it was sent. A problem with
+//! one row (a key of another type, a waker that panics) does not affect the others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::holding::hold::{Hold, Waits};
 use crate::coordination::keeper::batch::{self, Batch};
+use crate::coordination::keeper::kept::Kept;
 use crate::coordination::keeper::watch::Renewal;
 use crate::coordination::keeper::{Keeper, Watched, safely};
 use crate::coordination::{Core, unpoisoned};
@@ -16,17 +16,17 @@ use crate::protocol::renewal::{self, Row, Shape};
 use crate::protocol::scheme::Standing;
 
 /// A hold to renew, and its number in the watch.
-type Kept = (u64, Arc<Hold>);
+type Numbered = (u64, Arc<dyn Kept>);
 
 /// A hold whose renewal goes out, and the lease that is asked for.
 #[derive(Debug)]
 struct Asked {
     id: u64,
-    hold: Arc<Hold>,
+    hold: Arc<dyn Kept>,
     lease: Duration,
 }
 
-/// What a renewal has brought for one hold.
+/// The outcome of a renewal for one hold.
 #[derive(Debug)]
 enum News {
     /// Confirmed until then.
@@ -41,29 +41,29 @@ enum News {
 impl Keeper {
     /// Sends what is due: one task per call.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Renewal<Watched>>) {
-        for batch in batch::collect(due, |watched| group_of(&watched.hold)) {
+        for batch in batch::collect(due, |watched| group_of(&*watched.hold)) {
             drop(tokio::spawn(self.clone().renew(batch)));
         }
     }
 
-    /// One call. Its answers count whenever they come; when to try again is the watch's business. Without a
-    /// connection, as its spare lane mostly is when it is needed, it also goes out as soon as there is one: the
-    /// watch's next try may come too late.
+    /// One call. Its answers count whenever they come; the watch decides when to try again. Without a connection (the spare
+    /// lane mostly has none when it is needed) it also goes out as soon as there is one: the watch's next try may come too
+    /// late.
     pub(super) async fn renew(self: Arc<Self>, batch: Batch<Watched>) {
         let lane = batch.lane;
         for row in batch.rows.iter().filter(|row| row.troubles > 0) {
-            safely(|| doubt(&row.hold.hold));
+            safely(|| doubt(&*row.hold.hold));
         }
         let rows = batch.rows.into_iter();
-        let holds: Vec<Kept> = rows.map(|row| (row.id, row.hold.hold)).collect();
+        let holds: Vec<Numbered> = rows.map(|row| (row.id, row.hold.hold)).collect();
         let deadlines: Vec<Tick> = holds.iter().map(|(_, hold)| hold.deadline()).collect();
-        let Some(core) = holds.first().map(|(_, hold)| hold.tenure.core.clone()) else {
+        let Some(core) = holds.first().map(|(_, hold)| hold.core().clone()) else {
             return;
         };
         let Err(Failure::NotSent(_)) = self.send(&core, lane, &holds).await else {
             return;
         };
-        let waiting: Vec<(Waits<'_>, &Kept, Tick)> = holds
+        let waiting: Vec<(Box<dyn Send + '_>, &Numbered, Tick)> = holds
             .iter()
             .zip(deadlines)
             .filter_map(|(kept, deadline)| {
@@ -74,7 +74,7 @@ impl Keeper {
             return;
         }
         core.engine.ready(lane).await;
-        let unconfirmed: Vec<Kept> = waiting
+        let unconfirmed: Vec<Numbered> = waiting
             .into_iter()
             .filter(|(_, (_, hold), deadline)| hold.deadline() == *deadline)
             .map(|(_, kept, _)| kept.clone())
@@ -82,15 +82,14 @@ impl Keeper {
         let _ = self.send(&core, lane, &unconfirmed).await;
     }
 
-    /// Asks the server to keep the holds, but those that are over. `Err`: there is no answer, or no good one.
-    async fn send(&self, core: &Core, lane: Lane, holds: &[Kept]) -> Result<(), Failure> {
+    /// Asks the server to keep the holds, except those that are over. `Err`: there is no answer, or no good one.
+    async fn send(&self, core: &Core, lane: Lane, holds: &[Numbered]) -> Result<(), Failure> {
         let sent = self.clock.now();
-        let asked = self.begin(core, lane, holds, sent);
-        let rows: Vec<Row> = asked.iter().map(|asked| asked.row(sent)).collect();
+        let (asked, rows) = self.begin(core, lane, holds, sent);
         let Some(call) = renewal::batch(&rows) else {
             return Ok(());
         };
-        let reply = core.engine.call(lane, call).await;
+        let reply = core.send(lane, call).await;
         for Asked { hold, .. } in &asked {
             safely(|| hold.renewal_ends());
         }
@@ -117,9 +116,15 @@ impl Keeper {
         outcome
     }
 
-    /// Those whose renewal goes out now.
-    fn begin(&self, core: &Core, lane: Lane, holds: &[Kept], now: Tick) -> Vec<Asked> {
-        // Begun before the look: a release that the look does not see waits for its end.
+    /// The holds whose renewal goes out now, and their rows.
+    fn begin(
+        &self,
+        core: &Core,
+        lane: Lane,
+        holds: &[Numbered],
+        now: Tick,
+    ) -> (Vec<Asked>, Vec<Row>) {
+        // Begun before the watch is asked: an unlock that comes after that waits for the end of this renewal.
         for (_, hold) in holds {
             hold.renewal_begins();
         }
@@ -132,26 +137,29 @@ impl Keeper {
         self.wake_for(&state);
         drop(state);
         let mut asked = Vec::with_capacity(holds.len());
+        let mut rows = Vec::with_capacity(holds.len());
         for ((id, hold), is_watched) in holds.iter().zip(watched) {
             safely(|| {
                 let is_live = hold.is_live();
                 if !is_live {
-                    // A look at the clock may have found it over while the renewal before was being confirmed.
-                    self.forget(hold);
+                    // A guard may have found it over by the clock while the renewal before was being confirmed.
+                    self.forget(&**hold);
                 }
                 if is_watched && is_live {
-                    tracing::trace!(lock = %hold.tenure.scheme.name(), ?lane, "renew");
-                    let (id, hold, lease) = (*id, hold.clone(), hold.wanted_lease(now));
+                    tracing::trace!(lock = %hold.name(), ?lane, "renew");
+                    let (row, lease) = hold.row(now);
+                    let (id, hold) = (*id, hold.clone());
                     asked.push(Asked { id, hold, lease });
+                    rows.push(row);
                 } else {
                     hold.renewal_ends();
                 }
             });
         }
-        asked
+        (asked, rows)
     }
 
-    /// Tells the watch what became of the holds.
+    /// Notes the outcomes in the watch.
     fn note(&self, sent: Tick, news: Vec<(u64, News)>) {
         let now = self.clock.now();
         let mut state = unpoisoned(&self.state);
@@ -168,29 +176,20 @@ impl Keeper {
 }
 
 impl Asked {
-    fn row(&self, sent: Tick) -> Row {
-        let tenure = &self.hold.tenure;
-        tenure.asks_for(sent, self.lease);
-        tenure.scheme.renew(&tenure.bearer, self.lease)
-    }
-
     fn hear(&self, sent: Tick, answer: Result<Standing, Failure>) -> News {
-        let tenure = &self.hold.tenure;
-        match answer.map(Standing::lost) {
-            Ok(None) => News::Until(self.hold.renewed(&self.hold.terms, sent, self.lease)),
-            Ok(Some(reason)) => {
-                tenure.not_ours(reason);
-                News::Lost
-            }
+        let answered = answer.map(|answer| self.hold.answered(sent, self.lease, answer));
+        match answered {
+            Ok(Some(deadline)) => News::Until(deadline),
+            Ok(None) => News::Lost,
             Err(failure) => {
-                tracing::debug!(lock = %tenure.scheme.name(), %failure, "renewal failed");
+                tracing::debug!(lock = %self.hold.name(), %failure, "renewal failed");
                 News::Failed
             }
         }
     }
 }
 
-/// What each hold hears. A row that a panic of other people's code cut short is tried again after its limit.
+/// Gives each hold its answer. A row that was cut short by a panic in foreign code is tried again after its limit.
 fn hear(
     asked: Vec<Asked>,
     sent: Tick,
@@ -203,7 +202,7 @@ fn hear(
     news
 }
 
-/// Each on its own: one row was perhaps the reason for the refusal of all.
+/// Each hold is tried alone: one row was perhaps the reason for the refusal of all.
 fn part(asked: &[Asked], failure: &Failure) -> Vec<(u64, News)> {
     safely(
         || tracing::debug!(rows = asked.len(), %failure, "renewal refused as a whole: each hold is tried alone"),
@@ -226,15 +225,13 @@ fn may_be_for_one_row(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { code, .. } if !OF_THE_SERVER.contains(&code.as_str()))
 }
 
-/// Which holds may share a call: those of one client, whose rows look alike.
-fn group_of(hold: &Hold) -> (usize, Shape) {
-    let tenure = &hold.tenure;
-    let row = tenure.scheme.renew(&tenure.bearer, Duration::ZERO);
-    (Arc::as_ptr(&tenure.core).addr(), row.shape())
+/// Which holds may share a call: those of one client whose rows have the same shape.
+fn group_of(hold: &dyn Kept) -> (usize, Shape) {
+    (Arc::as_ptr(hold.core()).addr(), hold.shape())
 }
 
-fn doubt(hold: &Hold) {
+fn doubt(hold: &dyn Kept) {
     if hold.doubt() {
-        tracing::warn!(lock = %hold.tenure.scheme.name(), "renewal failed or hangs; the hold is uncertain until its deadline");
+        tracing::warn!(lock = %hold.name(), "renewal failed or hangs; the hold is uncertain until its deadline");
     }
 }

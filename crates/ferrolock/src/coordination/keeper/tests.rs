@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use crate::coordination::keeper::Watched;
 use crate::coordination::keeper::batch::Batch;
 use crate::coordination::keeper::watch::Renewal;
-use crate::coordination::scenes::{insider, liar, ms};
 use crate::engine::Lane;
-use crate::engine::lying::{Lie, Lying, Match, Reach, Seen, Silence};
 use crate::error::LostReason;
 use crate::guard::{Guard, HoldState};
 use crate::inspect::Remaining;
-use crate::protocol::script::Arg;
+use crate::protocol::call::Arg;
+use crate::testing::lying::{Lie, Lying, Match, Reach, Seen, Silence};
+use crate::testing::scenes::{insider, liar, ms};
 
 const RENEW: &str = "lock/renew";
 
@@ -109,7 +109,7 @@ async fn refusals_that_do_not_end_lose_the_lock_at_the_deadline() {
         );
         let tries = engine.log_of(RENEW).len();
         assert!(tries > 10, "{code}: {tries} tries");
-        // A server that is well again changes nothing for a lock that is lost, and hears no more of it.
+        // A server that works again changes nothing for a lock that is lost, and gets no more calls for it.
         engine.honest();
         tokio::time::sleep(ms(10_000)).await;
         assert_eq!(engine.log_of(RENEW).len(), tries, "{code}");
@@ -226,7 +226,7 @@ async fn a_late_not_yours_does_not_change_why_a_lock_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_that_is_gone_is_told_with_the_next_renewal() {
+async fn removed_data_is_noticed_with_the_next_renewal() {
     let (client, engine) = liar();
     let lock = client.lock("x");
     let guard = lock.lock().await.unwrap();
@@ -243,7 +243,7 @@ async fn data_that_is_gone_is_told_with_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_somebody_else_is_told_as_taken_over() {
+async fn a_lock_that_another_client_holds_is_reported_as_taken_over() {
     let (client, engine) = liar();
     let guard = client.lock("x").lock().await.unwrap();
     engine.forget();
@@ -346,14 +346,14 @@ async fn a_connection_that_comes_back_is_used_at_once() {
     assert_eq!(guard.state(), HoldState::Held);
 }
 
-/// A look at the clock may find a hold over while the answer to its renewal is on its way to the deadline.
+/// A guard may find its hold over by the clock while the answer to its renewal is being applied.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_was_found_lost_is_not_renewed() {
     let (client, engine, core) = insider();
     let guard = client.lock("x").lock().await.unwrap();
     engine.seen(RENEW, 1).await;
     tokio::time::sleep(ms(1)).await;
-    for hold in core.keeper().holds(|_| true) {
+    for hold in core.keeper().holds() {
         assert!(hold.lose(LostReason::Expired));
     }
 
@@ -377,11 +377,11 @@ async fn a_grant_that_is_accepted_as_its_offer_ends_is_kept() {
     first.unlock().await.unwrap();
     let offered = loop {
         tokio::task::yield_now().await;
-        if let Some(hold) = core.keeper().holds(|_| true).pop() {
+        if let Some(hold) = core.keeper().holds().pop() {
             break hold;
         }
     };
-    core.keeper().forget(&offered);
+    core.keeper().forget(&*offered);
 
     let guard = lock.await.unwrap();
     tokio::time::sleep(ms(100_000)).await;
@@ -389,7 +389,7 @@ async fn a_grant_that_is_accepted_as_its_offer_ends_is_kept() {
     assert_eq!(guard.state(), HoldState::Held);
 }
 
-/// A try that waits for a connection asks for what is right when it is sent, not when it began to wait.
+/// A try that waits for a connection asks for the lease that is right when it is sent, not when it began to wait.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_waited_for_its_connection_keeps_to_the_cap() {
     for wait in [ms(500), ms(2500), ms(4000)] {
@@ -413,8 +413,8 @@ async fn a_renewal_that_waited_for_its_connection_keeps_to_the_cap() {
 async fn a_renewal_that_was_due_at_a_release_is_not_sent() {
     let (client, engine, core) = insider();
     let guard = client.lock("x").lock().await.unwrap();
-    let hold = core.keeper().holds(|_| true).pop().unwrap();
-    let id = hold.kept_as.load(std::sync::atomic::Ordering::Acquire);
+    let hold = core.keeper().holds().pop().unwrap();
+    let id = hold.number().load(std::sync::atomic::Ordering::Acquire);
     guard.unlock().await.unwrap();
 
     let renewal = Renewal {
@@ -435,9 +435,9 @@ async fn a_renewal_that_was_due_at_a_release_is_not_sent() {
     assert_eq!(engine.log_of(RENEW).len(), 0);
 }
 
-/// Wakers and log sinks are other people's code.
+/// Wakers and log sinks are foreign code.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_waker_costs_nobody_else() {
+async fn a_panic_in_a_waker_affects_no_other_hold() {
     struct Panics;
     impl std::task::Wake for Panics {
         fn wake(self: Arc<Self>) {

@@ -5,7 +5,7 @@
 //!
 //! | a hold is | waits for | then |
 //! |---|---|---|
-//! | offered | the end of its offer: 1 s, or a third of the lease | given back: its caller did not come for it |
+//! | offered | the end of its offer: 1 s, or a third of the lease | given back: its caller did not take it |
 //! | kept, fixed lease | its deadline | lost |
 //! | kept, renewed | the next renewal (a third of the lease, up to a tenth earlier: on a grid, where holds with the same interval meet), or its deadline | asked for, or lost |
 //! | kept, renewal under way | the renewal's limit (the command limit, or a sixth of the lease), or its deadline | tried again after a thirtieth of the lease, every other time over the spare connection; or lost |
@@ -35,9 +35,9 @@ struct Entry<H> {
     terms: Terms,
     deadline: Tick,
     phase: Phase,
-    /// A renewal failed or hung since the last confirmed one, so often.
+    /// How many renewals failed or hung since the last confirmed one.
     troubles: u32,
-    /// It goes out alone until it is confirmed.
+    /// Its renewal goes out alone until one is confirmed.
     alone: bool,
     timer: Tick,
 }
@@ -55,11 +55,11 @@ enum Phase {
 /// Something to do for a hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due<H> {
-    /// Nobody came for it; it is not watched any more.
+    /// Its caller did not take it; it is no longer watched.
     OfferOver(H),
     /// Ask the server to keep it.
     Renew(Renewal<H>),
-    /// Its deadline has passed; it is not watched any more.
+    /// Its deadline has passed; it is no longer watched.
     Over(H),
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Due<H> {
 pub(crate) struct Renewal<H> {
     pub(crate) id: u64,
     pub(crate) hold: H,
-    /// So many tries before it failed or hung.
+    /// How many tries before it failed or hung.
     pub(crate) troubles: u32,
     /// It shares its call with no other.
     pub(crate) alone: bool,
@@ -85,7 +85,7 @@ impl<H: Clone> Watch<H> {
         }
     }
 
-    /// A grant lies ready for its caller until `until`.
+    /// A grant is offered to its caller until `until`.
     pub(crate) fn offer(&mut self, hold: H, terms: Terms, deadline: Tick, until: Tick) -> u64 {
         self.add(hold, terms, deadline, Phase::Offered(until))
     }
@@ -185,7 +185,8 @@ impl<H: Clone> Watch<H> {
         self.arm(id);
     }
 
-    /// A renewal goes out now, at its time or because there is a connection again. False: nobody wants it any more.
+    /// A renewal goes out now, at its time or because there is a connection again. False: the hold is no longer watched, or
+    /// its deadline has passed.
     pub(crate) fn sends(&mut self, id: u64, now: Tick, command_limit: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;
@@ -201,7 +202,7 @@ impl<H: Clone> Watch<H> {
         true
     }
 
-    /// Its deadline was moved from outside.
+    /// Its deadline was moved by its guard.
     pub(crate) fn extended(&mut self, id: u64, deadline: Tick) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.deadline = entry.deadline.max(deadline);
@@ -209,8 +210,8 @@ impl<H: Clone> Watch<H> {
         self.arm(id);
     }
 
-    /// What is due at `now`, at most so much of it: the rest stays due. A renewal that is given out is under way from now
-    /// on, for at most `command_limit`.
+    /// What is due at `now`, at most `most` entries: the rest stays due. A renewal that is returned is under way from now on,
+    /// for at most `command_limit`.
     pub(crate) fn due(
         &mut self,
         now: Tick,
@@ -269,7 +270,7 @@ impl<H: Clone> Watch<H> {
         self.entries.contains_key(&id)
     }
 
-    /// Everything that is watched and for which `of` says so.
+    /// All watched holds for which `of` returns true.
     pub(crate) fn holds(&self, of: impl Fn(&H) -> bool) -> Vec<H> {
         self.entries
             .values()

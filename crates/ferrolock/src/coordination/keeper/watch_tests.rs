@@ -39,7 +39,7 @@ fn kept(lease_ms: u64) -> (Watch<&'static str>, u64) {
 }
 
 #[test]
-fn an_offer_that_nobody_takes_is_over_and_was_never_renewed() {
+fn an_offer_that_is_not_taken_ends_and_is_never_renewed() {
     let mut watch = Watch::new(Grid::new(at(0), 0));
     let terms = terms(30_000);
     watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
@@ -153,7 +153,7 @@ fn a_deadline_that_is_moved_from_outside_moves_later_only() {
 }
 
 #[test]
-fn what_is_forgotten_is_never_due() {
+fn a_forgotten_hold_is_never_due() {
     let (mut watch, id) = kept(30_000);
 
     assert!(!watch.forget(id));
@@ -163,7 +163,7 @@ fn what_is_forgotten_is_never_due() {
 }
 
 #[test]
-fn who_forgets_hears_of_a_renewal_under_way() {
+fn forgetting_a_hold_returns_whether_a_renewal_is_under_way() {
     let (mut watch, id) = kept(30_000);
     due(&mut watch, at(10_000));
 
@@ -181,7 +181,7 @@ fn renewals_fall_on_a_grid_that_makes_them_earlier_by_less_than_a_tenth() {
 }
 
 #[test]
-fn what_shared_a_refused_call_goes_alone_and_at_once_until_it_is_confirmed() {
+fn a_hold_of_a_refused_call_goes_alone_and_at_once_until_it_is_confirmed() {
     let (mut watch, id) = kept(30_000);
     let alone = |due: Vec<Due<_>>| match due.as_slice() {
         [Due::Renew(renewal)] => (renewal.alone, renewal.troubles),
@@ -210,9 +210,9 @@ fn a_late_refusal_does_not_hurry_the_next_try() {
     assert_eq!(watch.next(), Some(at(14_000)));
 }
 
-/// Whoever comes to the keeper meanwhile waits for no more than that.
+/// A call that needs the keeper meanwhile waits for one part only.
 #[test]
-fn what_is_due_is_given_in_parts() {
+fn due_holds_are_returned_in_parts() {
     let terms = terms(30_000);
     let deadline = terms.deadline(at(0), terms.lease);
     let mut watch = Watch::new(Grid::new(at(0), 0));

@@ -1,11 +1,11 @@
-//! One attempt at a first hold, and what becomes of a reply that nobody waits for any more.
+//! One attempt at a first hold, and what happens to its reply when the caller no longer waits.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::coordination::holding::entrant::too_late;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::keeper::pending::{Kind, PendingWork};
 use crate::coordination::waiting::{Patience, Request};
@@ -13,23 +13,22 @@ use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
-use crate::protocol::key_type;
+use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
 use crate::protocol::scheme::{self, Ask, Busy, Granted, Scheme};
-use crate::protocol::script::{Call, Form, NO_SCRIPT, Value};
 
 /// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     Granted(Grant),
     Busy(Busy),
-    /// It was granted, but was worth nothing any more when the reply came: it is given back.
+    /// It was granted, but the hold was over or removed when the reply came: it is given back.
     TooLate(Failure),
     /// It was not made: its caller had gone.
     Withdrawn,
     Failed(Failure),
 }
 
-/// A hold that no caller has yet. The last handle of its client waits until it was given back, or somebody took it.
+/// A hold that no caller has yet. The last handle of its client waits until it was given back, or its caller took it.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) hold: Arc<Hold>,
@@ -41,15 +40,18 @@ pub(crate) struct Grant {
 impl Grant {
     pub(crate) fn release_in_background(self) {
         self.hold.clone().retract();
-        // Only now: its release is pending by itself by then.
+        // Only now: by then its release is pending work of its own, and the last handle waits for that.
         drop(self.asking);
     }
 }
 
 /// One acquire under a field never used before: sent when it is first polled, ready when it is answered.
 ///
-/// An outcome that stays unknown, also because this is dropped, leaves a debt: the field is released again and again
-/// until it cannot come late any more. The next attempt uses another field.
+/// If the outcome stays unknown, also because this is dropped before the answer, its drop leaves a debt: the keeper releases
+/// the field again and again until the acquire can no longer run late. The next attempt uses another field.
+///
+/// The drop does it so that no caller has to: a future, a task or a runtime that ends with an attempt in it needs no code
+/// of its own for this.
 pub(crate) struct Attempt {
     request: Arc<Request>,
     terms: Terms,
@@ -69,9 +71,9 @@ pub(crate) struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Made,
-    /// It is in the table of names: other calls of its owner are not to find the name busy with themselves.
+    /// It is in the table of names: other calls of its owner must not find the name busy with an acquire of their own owner.
     Shown,
-    /// It may have run, or may still run.
+    /// It may have run, or may still run. Dropped in this stage, it leaves a debt.
     Sent,
     Answered,
 }
@@ -87,55 +89,17 @@ struct Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         if self.is_answered && self.tenure.first.answered() {
-            self.tenure.core.keeper().field_is_known(&self.tenure);
+            self.tenure.core.keeper().field_is_known(&*self.tenure);
         }
-    }
-}
-
-/// What became of a tenure's first acquire when the last handle of its client went before the answer came.
-///
-/// Two threads meet here: one that hands the acquire over to the keeper, and one that has its answer. Each leaves its
-/// mark first and looks for the other's then, so at least one of them sees that the keeper has nothing to do.
-#[derive(Debug, Default)]
-pub(crate) struct FirstAcquire {
-    marks: AtomicU8,
-    /// In nanoseconds: what was asked for.
-    lease: AtomicU64,
-}
-
-impl FirstAcquire {
-    const HANDED_OVER: u8 = 1;
-    const ANSWERED: u8 = 2;
-
-    /// An attempt is made, also one more under the same field.
-    fn asks_for(&self, lease: Duration) {
-        self.marks.fetch_and(!Self::ANSWERED, Ordering::AcqRel);
-        let nanos = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
-        self.lease.store(nanos, Ordering::Release);
-    }
-
-    /// The lease that it asked for.
-    pub(crate) fn lease(&self) -> Duration {
-        Duration::from_nanos(self.lease.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn hand_over(&self) {
-        self.marks.fetch_or(Self::HANDED_OVER, Ordering::AcqRel);
-    }
-
-    /// The answer is known. True: the keeper was to find it out.
-    fn answered(&self) -> bool {
-        self.marks.fetch_or(Self::ANSWERED, Ordering::AcqRel) & Self::HANDED_OVER != 0
-    }
-
-    pub(crate) fn is_answered(&self) -> bool {
-        self.marks.load(Ordering::Acquire) & Self::ANSWERED != 0
     }
 }
 
 impl Attempt {
     pub(crate) fn new(core: &Arc<Core>, request: &Arc<Request>, now: Tick) -> Self {
-        let tenure = request.placed().unwrap_or_else(|| core.new_tenure(request));
+        let tenure = request.placed().unwrap_or_else(|| {
+            let (scheme, owner) = (request.scheme.clone(), request.owner.clone());
+            core.new_tenure(scheme, owner, request.who.clone())
+        });
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
         let call = call(request, &tenure, lease);
@@ -148,7 +112,7 @@ impl Attempt {
             is_answered: false,
         };
         Self {
-            reply: core.engine.call(Lane::Commands, call),
+            reply: core.send(Lane::Commands, call),
             tenure,
             request: request.clone(),
             terms: request.terms,
@@ -161,7 +125,7 @@ impl Attempt {
         }
     }
 
-    /// What it is an acquire of.
+    /// The tenure that begins if it is granted.
     pub(crate) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }
@@ -175,12 +139,13 @@ impl Attempt {
         matches!(self.stage, Stage::Sent | Stage::Answered)
     }
 
-    /// What came back. Takes no lock of ours but to show the attempt, once, and to ask whether its caller still waits,
-    /// when the server does not know the script.
+    /// The server's reply. Takes a lock of ours in two cases only: once to put the attempt into the table of names, and when
+    /// the server does not know the script, to ask whether the caller still waits.
     pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
         if self.stage == Stage::Made {
             unpoisoned(&self.tenure.core.names).attempt_begins(&self.tenure);
         }
+        // Before the poll, which may send it: from here on a drop leaves a debt.
         self.stage = Stage::Sent;
         let reply = ready!(Pin::new(&mut self.reply).poll(cx));
         if !is_no_script(&reply) {
@@ -191,12 +156,12 @@ impl Attempt {
         }
         let call = call(&self.request, &self.tenure, self.lease);
         let form = Form::Text;
-        let engine = &self.tenure.core.engine;
-        self.reply = engine.call(Lane::Commands, Call { form, ..call });
+        let core = &self.tenure.core;
+        self.reply = core.send(Lane::Commands, Call { form, ..call });
         Pin::new(&mut self.reply).poll(cx)
     }
 
-    /// What it means.
+    /// What the reply means. With an unknown outcome the stage stays `Sent`: the drop of the attempt makes the debt.
     pub(crate) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
         let reply = reply.and_then(|reply| Ok(self.tenure.scheme.read_acquire(reply)?));
         if !matches!(reply, Err(Failure::Unknown(_))) {
@@ -237,12 +202,13 @@ impl Attempt {
         self.is_awaited = self.tenure.tenure_began(&hold);
         let now = self.tenure.core.now();
         let grant = Grant { hold, more, asking };
-        // Asked after it has moved in: whoever loses all holds before this has not seen it there, and after this does.
+        // Asked after the tenure is in the table of names. If the engine loses all holds before that, the answer here is
+        // true; if later, it finds this tenure in the table.
         let is_removed = self.tenure.core.engine.is_removed();
         if now < grant.hold.deadline() && !is_removed {
             return Attempted::Granted(grant);
         }
-        // A hold that is over is worth nothing, and its caller could not know for how long it has been.
+        // A hold that is over is of no use, and its caller could not know for how long it has been over.
         grant.release_in_background();
         Attempted::TooLate(match is_removed {
             true => Failure::Unknown("what was granted was removed before it was known".to_owned()),
@@ -259,18 +225,11 @@ fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
     })
 }
 
-/// What an attempt is told that is not sent because its caller has gone.
+/// The failure of an attempt that is not sent because its caller has gone.
 pub(crate) const NOBODY_WAITS: &str = "nobody waits any more";
 
 fn is_no_script(reply: &Result<Value, Failure>) -> bool {
     matches!(reply, Err(Failure::Refused { code, .. }) if code == NO_SCRIPT)
-}
-
-/// What is said of a grant whose reply took longer than its lease allows.
-pub(crate) fn too_late(took: Duration, lease: Duration) -> Failure {
-    Failure::Unknown(format!(
-        "the grant came after {took:.1?}, too late for a lease of {lease:?}, and was given back"
-    ))
 }
 
 impl Future for Attempt {
@@ -288,9 +247,11 @@ impl Drop for Attempt {
         if matches!(self.stage, Stage::Shown | Stage::Sent) {
             unpoisoned(&tenure.core.names).attempt_ended(tenure);
         }
-        // The one step that keeps a lost reply from costing a lock: what may have been taken, or may yet be, is owed back.
+        // The server may have granted it, or may still do so, and no code here would ever know. So the field is owed: the
+        // keeper releases it. Without this step a lost reply would leave the lock taken, by no holder, until its lease
+        // ends. In a queue on the server the field is the request's place: then the request owes it, when it ends.
         if self.stage == Stage::Sent && !self.request.note_doubt_about(tenure) {
-            tenure.core.keeper().owe_field(tenure, self.lease);
+            tenure.core.keeper().owe_field(tenure.clone(), self.lease);
         }
     }
 }
@@ -312,31 +273,13 @@ pub(crate) async fn explained(
     attempt: impl Future<Output = Attempted>,
 ) -> Attempted {
     match attempt.await {
-        Attempted::Failed(failure) => Attempted::Failed(explain(core, scheme, failure).await),
+        Attempted::Failed(failure) => Attempted::Failed(core.explain(scheme, failure).await),
         attempted => attempted,
     }
 }
 
-/// A refusal for the type of the key names the type found.
-pub(crate) async fn explain(core: &Core, scheme: &dyn Scheme, failure: Failure) -> Failure {
-    let Failure::Refused { code, message } = failure else {
-        return failure;
-    };
-    if code != "WRONGTYPE" {
-        return Failure::Refused { code, message };
-    }
-    let kind = core
-        .engine
-        .call(Lane::Commands, key_type::ask(scheme.name()))
-        .await;
-    Failure::Refused {
-        code,
-        message: key_type::wrong_type(scheme.subject(), kind.ok()),
-    }
-}
-
-/// Whether somebody who waits for a lock also waits until the server no longer answers so. Not for what somebody must
-/// mend first.
+/// Whether a waiter goes on waiting until the server no longer refuses with that code. Not if a person has to repair
+/// something first.
 pub(crate) fn waits_out(code: &str) -> bool {
     refusal_passes(code) && !matches!(code, "NOREPLICAS" | "MISCONF" | "OOM")
 }

@@ -1,7 +1,7 @@
 //! New acquires wait while their client owes too many releases.
 //!
-//! A guard can be dropped faster than its release can be sent. Without a bound on what is owed, memory and the number
-//! of locks that are held for no caller would grow as long as a program goes on like that.
+//! A guard can be dropped faster than its release can be sent. Without a bound on the releases that are owed, memory and the
+//! number of locks that are held for no caller would grow as long as a program goes on like that.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn not_answered(core: &Core) -> Error {
     ))
 }
 
-/// A task that nobody needs without its caller.
+/// A task that is aborted when its caller's future is dropped.
 struct Aborting(JoinHandle<bool>);
 
 impl Drop for Aborting {

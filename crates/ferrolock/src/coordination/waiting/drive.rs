@@ -34,11 +34,11 @@ struct UnderWay {
     attempt: Option<(u64, Cause, Boxed<Attempted>)>,
     listen: Option<Boxed<Result<Subscription, Failure>>>,
     reconnect: Option<Boxed<()>>,
-    /// What the server last said instead of an answer.
+    /// Why the last attempt had no good answer.
     trouble: Option<Failure>,
 }
 
-/// Runs until nobody waits for the name and its subscription has been idle long enough.
+/// Runs until no call waits for the name and its subscription has been idle long enough.
 pub(crate) fn drive(
     core: Arc<Core>,
     scheme: Arc<dyn Scheme>,
@@ -69,7 +69,7 @@ async fn run(mut task: DriverTask) {
 }
 
 impl DriverTask {
-    /// The driver's next step; `None` when there is nothing to drive any more.
+    /// The driver's next step; `None` when there is nothing left to drive.
     fn next(&mut self, under_way: &mut UnderWay) -> Option<(Next<Arc<Request>>, Arc<Notify>)> {
         let core = self.core.clone();
         let mut names = unpoisoned(&core.names);
@@ -81,7 +81,7 @@ impl DriverTask {
         }
         let next = match &entry.first {
             None => entry.driver.as_mut()?.next(self.core.now()),
-            // Its caller reads the answer to an attempt at this moment: no other is sent beside it.
+            // A caller reads the answer to its own first attempt at this moment: no other attempt is sent beside it.
             Some(_) => Next::Sleep(Tick::FAR),
         };
         let attempting = under_way.attempt.is_some();
@@ -127,14 +127,14 @@ impl DriverTask {
             id,
             cause,
             Box::pin(async move {
-                // Nobody in particular waits for these: they do not crowd out the others.
+                // No event or caller asks for these attempts now: their number is limited, so that others go first.
                 let _permit = match cause {
                     Cause::Arrival | Cause::Message | Cause::OwnRelease | Cause::LastChance => None,
                     _ => core.reattempts.clone().acquire_owned().await.ok(),
                 };
                 match request.slot.is_waiting() {
                     true => attempt(&core, &request).await,
-                    // It went before its turn came.
+                    // The caller went before its turn came.
                     false => Attempted::Withdrawn,
                 }
             }),
@@ -152,7 +152,7 @@ impl DriverTask {
     fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
         let said = under_way.trouble.clone();
         let failure = match said {
-            // The connection knows more of it: a refusal at its opening, say.
+            // The connection knows more about the reason: a refusal when it was opened, say.
             None | Some(Failure::NotSent(_)) => self.core.engine.trouble().or(said),
             Some(_) => said,
         };
@@ -162,7 +162,7 @@ impl DriverTask {
         }
     }
 
-    /// Sleeps until something ends, something is heard, or the time comes.
+    /// Sleeps until something under way ends, there is news for the driver, or the time comes.
     async fn wait(&mut self, under_way: &mut UnderWay, until: Tick, news: &Notify) {
         let core = self.core.clone();
         let UnderWay {
@@ -239,7 +239,7 @@ impl DriverTask {
         }
     }
 
-    /// Those that came before the last attempt was sent, and do not wait, hear that the lock is busy.
+    /// Answers `busy` to the callers that came before the last attempt was sent and do not wait.
     fn tell_busy(&self) {
         let tried = self.with_driver(|driver, now| driver.take_tried(now));
         for late in tried.into_iter().flatten() {
@@ -247,7 +247,7 @@ impl DriverTask {
         }
     }
 
-    /// The same when the attempt had no good answer.
+    /// Fails the same callers when the attempt had no good answer.
     fn fail_tried(&self, failure: &Failure) {
         let tried = self.with_driver(|driver, now| driver.take_tried(now));
         for late in tried.into_iter().flatten() {
@@ -255,7 +255,8 @@ impl DriverTask {
         }
     }
 
-    /// Ready when there is a connection; not at once, or replies that nobody can read would be asked for in a loop.
+    /// Ready when there is a connection, but not at once: else a server whose replies cannot be read would be asked in a
+    /// loop.
     fn reconnected(&self) -> Boxed<()> {
         let core = self.core.clone();
         Box::pin(async move {
@@ -275,8 +276,8 @@ impl DriverTask {
         let tenure = &grant.hold.tenure;
         figures::granted(cause.as_str(), || waited);
         tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
-        self.core.keeper().offer(grant.hold.clone(), &request);
-        // First those of its owner, who are not to find the name busy with themselves.
+        grant.hold.clone().offer_to(&request.as_entrant());
+        // First the requests of the same owner: they enter again and must not be answered `busy`.
         enter_with(tenure);
         if !grant.more {
             self.tell_busy();
@@ -314,7 +315,7 @@ impl DriverTask {
 }
 
 impl Drop for DriverTask {
-    /// The runtime ended under those who wait.
+    /// The runtime has ended: all waiters fail.
     fn drop(&mut self) {
         if self.finished {
             return;
@@ -331,7 +332,7 @@ impl Drop for DriverTask {
     }
 }
 
-/// What to drop, and whom to tell, when the table of names is free again.
+/// What to drop, and which requests to fail, when the table of names is unlocked again: the drop of an attempt locks it.
 struct Left {
     _goes_on: Option<(u64, Begun)>,
     _subscription: Option<Subscription>,

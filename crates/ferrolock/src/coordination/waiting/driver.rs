@@ -1,13 +1,13 @@
 //! Decides when the local waiters of one name make an attempt.
 //!
 //! A state machine without I/O and clock: what happened comes in with its time, [`Driver::next`] says what to do now.
-//! `W` stands for somebody who waits; the shell gives it meaning.
+//! `W` stands for a waiter; the shell gives it meaning.
 //!
 //! The order that loses no wake-up: attempt → busy → listen → confirmed → attempt again → sleep. Every message on the
 //! channel is counted; if the count moved while an attempt was under way, a *busy* that comes back is stale and the
 //! next attempt follows at once. Sleep ends with a message, a gap, the end of the holder's lease, a waiter's
 //! deadline, or the safety poll: a message may never come. One attempt is under way at a time, for the front of the
-//! line, and none beside a release of ours. After the last waiter the subscription stays for 5 s.
+//! line, and none while a release of this client has no answer. After the last waiter the subscription stays for 5 s.
 
 mod cause;
 mod courtesy;
@@ -25,25 +25,25 @@ use crate::coordination::waiting::driver::lateness::ANSWER_MAX;
 use crate::engine::Tick;
 use crate::protocol::scheme::{Busy, Pace, Rest, Waiting, Wake};
 
-/// Pauses when there was to be a subscription, and it was refused.
+/// Pauses when the subscription was refused.
 const BLIND: Pace = Pace {
     first: Duration::from_millis(25),
     most: Duration::from_secs(1),
 };
-/// How long a subscription stays after the last waiter: the next one comes soon where there was one.
+/// How long a subscription stays after the last waiter: where one call waited, another one often follows soon.
 const DELAY_RELEASE: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
 #[derive(Debug)]
 pub(crate) struct Driver<W> {
     line: VecDeque<Waiter<W>>,
     next_id: u64,
-    /// The attempt under way: what was heard before it was sent, and when that was.
+    /// The attempt under way: when it was sent, and how many messages had come before.
     attempt: Option<Sent>,
     /// Attempts that were sent so far.
     attempts: u64,
     /// When the next attempt is due, and why.
     due: Option<(Tick, Cause)>,
-    /// Why the attempt under way was made; kept for whoever counts.
+    /// Why the attempt under way was made, or the last event since: the next one's cause if this one does not count.
     cause: Cause,
     /// Messages and gaps so far.
     heard: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Driver<W> {
     pause: Duration,
     /// Since when the server owes an answer.
     silent_since: Option<Tick>,
-    /// When the first of the grants in a row came that came too late.
+    /// When the first of several grants in a row that were too late came.
     too_slow_since: Option<Tick>,
     /// When the last attempt that found it busy was sent, and what the holder had left.
     busy: Option<(Tick, Rest)>,
@@ -60,19 +60,19 @@ pub(crate) struct Driver<W> {
     ours: OurRelease,
     /// Releases of ours on this name that are not answered yet: no attempt is sent beside them.
     releases: u32,
-    /// Since when nobody waits.
+    /// Since when there is no waiter.
     idle_since: Option<Tick>,
     /// Pauses between attempts that no event asks for.
     pace: Pace,
     is_courteous: bool,
     has_places: bool,
-    /// Of the waiter that a message named, at that place.
+    /// The place of the waiter that a message named.
     named: Option<u64>,
     unreachable_after: Duration,
     random: fastrand::Rng,
 }
 
-/// Somebody in the line.
+/// A waiter in the line.
 #[derive(Debug)]
 struct Waiter<W> {
     id: u64,
@@ -84,7 +84,7 @@ struct Waiter<W> {
     /// Where it stands in that queue.
     place: Option<u64>,
     stay: Stay,
-    /// Attempts that were sent before it came: their answers are older than its question.
+    /// How many attempts were sent before it came: their answers are too old for it.
     came_after: u64,
 }
 
@@ -92,7 +92,7 @@ struct Waiter<W> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stay {
     Waits,
-    /// It goes with the first answer, and puts up with none until then.
+    /// It leaves with the first answer, and waits until this time for it.
     Tries(Tick),
 }
 
@@ -125,11 +125,11 @@ pub(crate) enum Next<W> {
     Unreachable(Vec<Late<W>>),
     /// Nothing before that time (or an event).
     Sleep(Tick),
-    /// Nobody waits, nothing is under way, and the subscription has been idle long enough.
+    /// There is no waiter, nothing is under way, and the subscription has been idle long enough.
     Done,
 }
 
-/// Somebody whose time is up.
+/// A waiter whose time is up.
 #[derive(Debug)]
 pub(crate) struct Late<W> {
     pub(crate) who: W,
@@ -137,11 +137,11 @@ pub(crate) struct Late<W> {
     pub(crate) rest: Option<Rest>,
 }
 
-/// Where somebody joins the line.
+/// Where a waiter joins the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Back,
-    /// They had been offered the lock and were not there to take it.
+    /// For a waiter that had an attempt or an offer before, and begins to wait again.
     Front,
 }
 
@@ -177,7 +177,7 @@ impl<W> Driver<W> {
         }
     }
 
-    /// Somebody waits from now on, who has waited since `joined`.
+    /// Adds a waiter to the line, which has waited since `joined`.
     pub(crate) fn join(
         &mut self,
         now: Tick,
@@ -206,7 +206,7 @@ impl<W> Driver<W> {
         if stay != Stay::Waits && self.attempt.is_none() {
             self.try_at(now, Cause::Arrival);
         } else if (self.line.len() == 1 || self.has_places) && self.attempt.is_none() {
-            // Whoever released last and comes again at once lets those go first who heard of the release.
+            // After a release of this client, a new waiter here lets the processes that got the message go first.
             let pause = match self.ours {
                 OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
                 _ => Duration::ZERO,
@@ -217,7 +217,7 @@ impl<W> Driver<W> {
         id
     }
 
-    /// Takes out everybody for whom `goes` says so, in order.
+    /// Takes all waiters out for which `goes` returns true, in order.
     pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
         let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.line)
             .into_iter()
@@ -226,7 +226,7 @@ impl<W> Driver<W> {
         out.into_iter().map(|waiter| waiter.who).collect()
     }
 
-    /// Who has that number.
+    /// The waiter with that number.
     pub(crate) fn waiter(&self, id: u64) -> Option<&W> {
         self.line
             .iter()
@@ -257,14 +257,14 @@ impl<W> Driver<W> {
         self.try_at(now.after(pause), Cause::SafetyPoll);
     }
 
-    /// A message came, for those whom it wakes.
+    /// A message came; `wake` says for which waiters.
     pub(crate) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
         match wake {
             Wake::Front => {
                 let pause = self.courtesy(round_trip);
                 self.event(now, pause, Cause::Message);
             }
-            // Also at a place that is not known here: the attempt under way may be about to hear that it is its own.
+            // Also a place that is not known here: the answer to the attempt under way may bring it.
             Wake::Named(place) if self.is_at(place) || self.attempt.is_some() => {
                 self.named = Some(place);
                 self.event(now, Duration::ZERO, Cause::Message);
@@ -287,13 +287,13 @@ impl<W> Driver<W> {
             return;
         }
         self.try_after(now, pause, cause);
-        // A poll that comes even sooner is made for what was heard.
+        // A poll that is due even sooner gets the event as its cause.
         if let Some((_, because @ (Cause::SafetyPoll | Cause::LeaseEnd))) = &mut self.due {
             *because = cause;
         }
     }
 
-    /// The attempt is handed over now.
+    /// The attempt is handed to the engine now.
     pub(crate) fn sent(&mut self, now: Tick) {
         self.attempts += 1;
         self.attempt = Some(Sent {
@@ -304,15 +304,15 @@ impl<W> Driver<W> {
         self.silent_since.get_or_insert(now);
     }
 
-    /// An attempt for the waiter with that number was handed over earlier, before all others in the line came.
+    /// An attempt for the waiter with that number was sent earlier, before all others in the line came.
     pub(crate) fn goes_on(&mut self, id: u64, sent: Tick) {
         self.sent(sent);
         let others = self.line.iter_mut().filter(|waiter| waiter.id != id);
         others.for_each(|waiter| waiter.came_after = self.attempts);
     }
 
-    /// The attempt was granted for so long, to whom it was made for; `None`: they have gone, and it is given back.
-    /// `more`: the next in line may get in too.
+    /// The attempt was granted, with that lease. Returns the waiter that it was made for; `None`: the waiter has gone, and
+    /// the grant is given back. `more`: the next in line may get in too.
     pub(crate) fn granted(
         &mut self,
         now: Tick,
@@ -323,7 +323,7 @@ impl<W> Driver<W> {
         self.silent_since = None;
         self.too_slow_since = None;
         self.pause = self.pace().first;
-        // It is busy now, and by whom is known: the next in line waits for our own release.
+        // It is busy now, and this client is the holder: the next in line waits for our own release.
         self.busy = Some((now, Rest::Left(lease)));
         self.due = Some(match more {
             true => (now, Cause::More),
@@ -365,17 +365,17 @@ impl<W> Driver<W> {
         self.plan_tries(now);
     }
 
-    /// The attempt was granted, but its time was over when the reply came: as good as no answer, whatever else the server
-    /// answers meanwhile.
+    /// The attempt was granted, but its time was over when the reply came: that counts like no answer, whatever else the
+    /// server answers meanwhile.
     ///
-    /// Counted from its coming: the machine may have slept since it was sent.
+    /// Counted from when the reply came: the machine may have slept since the attempt was sent.
     pub(crate) fn came_too_late(&mut self, now: Tick) {
         self.too_slow_since.get_or_insert(now);
         self.silent_since = None;
         self.failed(now);
     }
 
-    /// The attempt was not made after all: the one it was for has gone.
+    /// The attempt was not made after all: its waiter has gone.
     pub(crate) fn withdrawn(&mut self, now: Tick) {
         if let Some(sent) = self.attempt.take() {
             self.silent_since.take_if(|since| *since == sent.at);
@@ -398,7 +398,7 @@ impl<W> Driver<W> {
         }
     }
 
-    /// The server refused: everybody in line hears it.
+    /// The server refused: returns all waiters, which fail with that.
     pub(crate) fn refused(&mut self) -> Vec<W> {
         self.attempt = None;
         self.silent_since = None;
@@ -417,7 +417,7 @@ impl<W> Driver<W> {
             return next;
         }
         if self.line.is_empty() {
-            return self.next_of_nobody(now);
+            return self.next_without_waiters(now);
         }
         if self.attempt.is_none() && self.releases == 0 {
             if let (Some(cause), Some(id)) = (self.due_cause(now), self.next_in_line()) {
@@ -432,7 +432,7 @@ impl<W> Driver<W> {
         Next::Sleep(self.wake_at(now))
     }
 
-    fn next_of_nobody(&mut self, now: Tick) -> Next<W> {
+    fn next_without_waiters(&mut self, now: Tick) -> Next<W> {
         if self.attempt.is_some() {
             return Next::Sleep(Tick::FAR);
         }
@@ -450,8 +450,8 @@ impl<W> Driver<W> {
         {
             return Some(cause);
         }
-        // Whoever gives up asks once more: the message may have been lost. Not where the last attempt failed: the
-        // next one is planned, and a server in trouble is not asked in a loop.
+        // A waiter at its deadline makes one more attempt: the message may have been lost. Not if the last attempt failed:
+        // the next one is planned, and a server in trouble is not asked in a loop.
         let asks = |waiter: &Waiter<W>| {
             waiter.deadline.is_some_and(|deadline| {
                 deadline <= now.after(self.lead()) && !self.was_last_chance(deadline)
@@ -460,8 +460,8 @@ impl<W> Driver<W> {
         (self.silent_since.is_none() && self.line.iter().any(asks)).then_some(Cause::LastChance)
     }
 
-    /// As [`Driver::try_at`], but a pause that was drawn before is kept: our own release comes as a reply and as a
-    /// message, and two draws would win more often than one.
+    /// As [`Driver::try_at`], but a random pause that was drawn before is kept: our own release comes as a reply and as a
+    /// message, and with two draws the shorter pause would count.
     fn try_after(&mut self, now: Tick, pause: Duration, cause: Cause) {
         let drawn = matches!(self.due, Some((_, Cause::Message | Cause::OwnRelease)));
         if !drawn || pause.is_zero() {
@@ -469,7 +469,7 @@ impl<W> Driver<W> {
         }
     }
 
-    /// Sooner wins.
+    /// Plans an attempt; of two planned ones the sooner counts.
     fn try_at(&mut self, at: Tick, cause: Cause) {
         if self.due.is_none_or(|(due, _)| at < due) {
             self.due = Some((at, cause));

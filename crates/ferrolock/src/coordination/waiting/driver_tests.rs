@@ -147,7 +147,7 @@ fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
 }
 
 #[test]
-fn who_gives_up_asks_once_more_and_then_hears_busy() {
+fn a_waiter_at_its_deadline_attempts_once_more_and_then_times_out() {
     let mut driver = driver();
     driver.join(
         at(0),
@@ -170,7 +170,7 @@ fn who_gives_up_asks_once_more_and_then_hears_busy() {
 }
 
 #[test]
-fn a_waiter_whose_last_attempt_is_not_answered_hears_unreachable_and_not_busy() {
+fn a_waiter_whose_last_attempt_is_not_answered_gets_unreachable_and_not_busy() {
     let mut driver = driver();
     driver.join(
         at(0),
@@ -207,7 +207,7 @@ fn an_attempt_is_never_sent_beside_a_release_of_ours() {
 }
 
 #[test]
-fn who_released_last_lets_others_go_first() {
+fn the_process_that_released_last_lets_others_go_first() {
     let mut waited = 0;
     for seed in 0..100 {
         let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
@@ -251,7 +251,7 @@ fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
 }
 
 #[test]
-fn whoever_comes_during_an_outage_has_its_own_time() {
+fn a_waiter_that_joins_during_an_outage_has_its_own_time() {
     let mut driver = settled(Rest::NoExpiry);
     driver.message(at(10), Wake::Front, RTT);
     attempt(&mut driver, at(20));
@@ -270,7 +270,7 @@ fn whoever_comes_during_an_outage_has_its_own_time() {
 }
 
 #[test]
-fn a_grant_for_somebody_who_has_gone_is_nobodys() {
+fn a_grant_for_a_waiter_that_has_gone_is_given_to_no_other() {
     let mut driver = driver();
     let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
@@ -323,7 +323,7 @@ fn without_a_subscription_the_pauses_begin_anew_after_a_grant() {
 }
 
 #[test]
-fn who_was_not_there_for_an_offer_comes_back_to_the_front() {
+fn a_waiter_that_missed_its_offer_comes_back_to_the_front() {
     let mut driver = settled(Rest::NoExpiry);
     driver.join(at(5), "b", (at(5), None, Stay::Waits), Place::Back, RTT);
     let first = driver.join(at(6), "c", (at(6), None, Stay::Waits), Place::Front, RTT);
@@ -373,7 +373,7 @@ fn each_waiter_is_known_by_its_own_number() {
 }
 
 #[test]
-fn who_joins_a_line_waits_with_it() {
+fn a_waiter_that_joins_a_line_does_not_change_the_next_attempt() {
     let mut driver = settled(Rest::NoExpiry);
     let planned = sleeps_until(&mut driver, at(3));
 
@@ -446,7 +446,7 @@ fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection
 }
 
 #[test]
-fn a_refusal_is_heard_by_all_in_line() {
+fn a_refusal_takes_all_waiters_out_of_the_line() {
     let mut driver = settled(Rest::NoExpiry);
     driver.join(at(4), "b", (at(4), None, Stay::Waits), Place::Back, RTT);
     driver.message(at(10), Wake::Front, RTT);

@@ -1,8 +1,11 @@
-//! The first attempt at a name that nobody here holds or waits for: made by the caller's own future.
+//! The first attempt at a name that no call of this client holds or waits for: made by the caller's own future.
 //!
-//! Most locks are free, and this way needs no task, no timer and no line. The attempt is handed over to those who go on
-//! with it when it was not granted, when somebody else here comes for the name, and when the caller has not
-//! polled for a while: what is granted to a future that sleeps must not stay taken.
+//! Most locks are free, and this way needs no task, no timer and no line. The attempt is handed over to the driver of the
+//! name when it was not granted, when another call of this client comes for the name, and when the caller has not polled
+//! for a while: a lock that is granted to a future that is not polled must not stay taken.
+//!
+//! Every way out of here drops the attempt or hands it on. Nothing here releases the field of an attempt without an answer:
+//! its drop makes that a debt of the keeper (`Drop for Attempt`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +21,7 @@ use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Boxed, Tick};
 use crate::figures;
 
-/// A caller's first attempt, and the keeper's alarm for a caller who does not come to look.
+/// A caller's first attempt, and the keeper's alarm in case that the caller does not poll.
 pub(crate) struct First {
     attempt: Attempt,
     alarm: AlarmKey,
@@ -30,7 +33,7 @@ impl fmt::Debug for First {
     }
 }
 
-/// An attempt that somebody else goes on with, and when it was sent.
+/// An attempt that was taken over from its caller, and when it was sent.
 pub(crate) struct Begun {
     pub(crate) sent: Tick,
     pub(crate) attempt: Boxed<Attempted>,
@@ -42,7 +45,7 @@ impl fmt::Debug for Begun {
     }
 }
 
-/// How long a caller may leave its attempt alone.
+/// How long a caller may leave its attempt without a poll.
 fn patience(core: &Core, request: &Request, now: Tick) -> Duration {
     let limit = match (request.patience, request.deadline) {
         (Patience::None, _) => request.command_limit(core).since(now),
@@ -52,9 +55,9 @@ fn patience(core: &Core, request: &Request, now: Tick) -> Duration {
     offer_time(&request.terms).min(limit / 2)
 }
 
-/// Makes the request's first attempt, unless somebody here holds the name or waits for it.
+/// Makes the request's first attempt. False: a call of this client holds the name or waits for it, or there is no time.
 pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
-    // Not when the call began: it may have waited for room before.
+    // Not the time when the call began: it may have waited for releases before.
     let now = core.now();
     let patience = patience(core, request, now);
     if patience.is_zero() || unpoisoned(&core.names).is_known(request.scheme.subject()) {
@@ -63,20 +66,22 @@ pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     let mut attempt = Attempt::new(core, request, now);
     let mut names = unpoisoned(&core.names);
     if core.check_open().is_err() || !names.claim_first(request, attempt.tenure()) {
+        // The attempt is dropped without a debt: it is sent by its first poll.
         return false;
     }
     attempt.shown();
-    // Taken first: the alarm may ring at once.
+    // Locked first: the alarm may ring at once, and must find the attempt in its place.
     let mut place = unpoisoned(&request.first);
-    let alarm = core
-        .keeper()
-        .alarm_first(core, request, now.after(patience));
+    let (of, left_alone) = (core.clone(), request.clone());
+    let alarm = core.keeper().alarm(core, now.after(patience), move || {
+        overdue(&of, &left_alone);
+    });
     *place = Some(First { attempt, alarm });
     true
 }
 
-/// Ready when the first attempt was granted, with the alarm that is not needed any more; whatever else it brings, others
-/// go on with it.
+/// Ready when the first attempt was granted, with the alarm, which is no longer needed. Any other outcome goes to the driver
+/// of the name, which answers the caller or tries again.
 pub(super) fn poll(
     core: &Arc<Core>,
     request: &Arc<Request>,
@@ -106,6 +111,7 @@ pub(super) fn poll(
         attempted => {
             core.keeper().cancel(alarm);
             let sent = attempt.sent;
+            // If the outcome is unknown, this drop makes the debt for the field.
             drop(attempt);
             hand_over(core, request, sent, std::future::ready(attempted));
             Poll::Pending
@@ -113,8 +119,8 @@ pub(super) fn poll(
     }
 }
 
-/// The caller has not come to look for a while.
-pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
+/// The alarm has rung: the caller has not polled for a while.
+fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
     let taken = unpoisoned(&request.first).take();
     let Some(First { mut attempt, .. }) = taken else {
         return;
@@ -126,16 +132,17 @@ pub(crate) fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
         Attempted::Granted(grant)
             if core.now() < attempt.sent.after(offer_time(&request.terms)) =>
         {
-            core.keeper().offer(grant.hold.clone(), request);
+            grant.hold.clone().offer_to(&request.as_entrant());
             enter_with(&grant.hold.tenure);
         }
-        // It was woken, and did not come: as with an offer that nobody takes.
+        // The caller was woken and has not polled: the grant goes back, as with an offer that is not taken.
         Attempted::Granted(grant) => {
             withdraw(grant, request);
             unpoisoned(&core.names).clear_first(request);
         }
         attempted => {
             let sent = attempt.sent;
+            // As in `poll`: this drop makes the debt.
             drop(attempt);
             hand_over(core, request, sent, std::future::ready(attempted));
         }
@@ -149,20 +156,23 @@ fn withdraw(grant: Grant, request: &Request) {
     tracing::debug!(lock = %request.scheme.name(), "grant given back: its future was not polled");
 }
 
-/// Takes the attempt out of the caller's hands, for whoever comes for the same name.
+/// Takes the attempt over from the caller, for another request that comes for the same name. `None`: the caller, or its
+/// alarm, has taken it out and reads its answer at this moment.
 pub(super) fn adopt(core: &Arc<Core>, request: &Arc<Request>) -> Option<Begun> {
     let First { attempt, alarm } = unpoisoned(&request.first).take()?;
     core.keeper().cancel(alarm);
     Some(begun(core, request, attempt.sent, attempt))
 }
 
-/// The caller has gone: what it is granted goes back.
+/// The caller has gone: a grant to its attempt is given back.
 pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
     let Some(First { attempt, alarm }) = unpoisoned(&request.first).take() else {
         return;
     };
     core.keeper().cancel(alarm);
     unpoisoned(&core.names).clear_first(request);
+    // With an answer, a grant is released. If the answer stays out, or the runtime has ended or ends before, the attempt is
+    // dropped, which makes the debt. One that was not sent is dropped without a debt.
     if attempt.was_sent()
         && let Ok(runtime) = core.runtime()
     {
@@ -170,7 +180,7 @@ pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
     }
 }
 
-/// Gives back what comes.
+/// Waits for the answer and gives a grant back. Without an answer the drop of the attempt makes the debt.
 pub(super) async fn release_in_background(attempt: Boxed<Attempted>) {
     if let Attempted::Granted(grant) = attempt.await {
         grant.release_in_background();

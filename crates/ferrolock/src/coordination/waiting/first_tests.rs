@@ -1,4 +1,4 @@
-//! The first attempt in its caller's own hands, and all who may take it out of them; in paused time.
+//! The first attempt, made by its caller's own future, and everything that may take it over; in paused time.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::pin::pin;
@@ -11,8 +11,8 @@ use crate::coordination::Core;
 use crate::coordination::waiting::waiting_tests::{Pair, ms, pair, settle};
 use crate::engine::Lane;
 use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::{Lie, Lying, Match};
 use crate::options::Settings;
+use crate::testing::lying::{Lie, Lying, Match};
 use crate::{Client, ErrorKind, Owner, Unlocked};
 
 const ACQUIRE: &str = "lock/acquire";
@@ -24,7 +24,7 @@ fn acquires(pair: &Pair) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_second_waits_for_the_first_ones_answer() {
+async fn a_second_call_waits_for_the_answer_to_the_first_calls_attempt() {
     let pair = pair("first-second");
     pair.lying.next_of(Match::script(ACQUIRE), Lie::Hang);
     let first = tokio::spawn(pair.us.lock("a").lock());
@@ -57,7 +57,7 @@ async fn the_same_owners_second_call_comes_in_with_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_goes_leaves_nothing_behind() {
+async fn a_caller_that_is_dropped_leaves_no_lock_behind() {
     let pair = pair("first-gone");
     pair.lying.next_of(Match::script(ACQUIRE), Lie::Hang);
     let first = tokio::spawn(pair.us.lock("a").lock());
@@ -72,7 +72,7 @@ async fn a_caller_who_goes_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_nobody_looks_at_is_given_back_after_a_second() {
+async fn a_grant_whose_future_is_not_polled_is_given_back_after_a_second() {
     let pair = pair("first-kept");
     let begun = Instant::now();
     let mut kept = pin!(pair.us.lock("a").lock());
@@ -126,7 +126,7 @@ async fn a_server_that_does_not_answer_is_unreachable_after_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_when_the_client_shuts_down_is_told() {
+async fn a_first_attempt_at_a_shutdown_returns_closed() {
     let pair = pair("first-shutdown");
     let _held = pair.them.lock("a").lock().await.unwrap();
     pair.lying
@@ -195,7 +195,7 @@ async fn a_try_that_gave_up_is_not_sent_after_our_release() {
     assert_eq!(acquires(&pair), 1);
 }
 
-/// The other hold's unlock finds "somebody is sending": that somebody must not be able to sleep for ever.
+/// The outer hold's unlock finds that another future is sending: that future may never be polled again.
 #[tokio::test(start_paused = true)]
 async fn an_unlock_that_is_not_polled_on_does_not_keep_its_owner_from_leaving() {
     let pair = pair("unlock-kept");
@@ -236,7 +236,7 @@ async fn a_grant_that_has_just_come_is_not_taken_away() {
     assert!(tries.await.unwrap().is_some());
 }
 
-/// Whoever was left alone longer than its limit is not told that a healthy server did not answer.
+/// A call whose future was not polled for longer than its limit does not fail as if a healthy server did not answer.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_left_alone_asks_again_when_it_is_polled() {
     let pair = pair("first-left-alone");
@@ -255,7 +255,7 @@ async fn a_call_that_was_left_alone_asks_again_when_it_is_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unlock_of_what_is_gone_says_so_however_late_the_answer() {
+async fn an_unlock_of_a_lost_lock_returns_lost_however_late_the_answer() {
     let pair = pair("unlock-late-lost");
     let guard = pair.us.lock("a").lock().await.unwrap();
     assert!(pair.them.lock("a").force_unlock().await.unwrap());
@@ -290,7 +290,7 @@ async fn an_unlock_that_waits_for_a_renewal_and_is_not_polled_on_is_taken_over()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_late_does_not_prolong_what_was_left_for_a_while() {
+async fn a_late_renewal_does_not_prolong_a_delayed_release() {
     let pair = pair("delay-renewal");
     let guard = pair.us.lock("a").lock().await.unwrap();
     pair.lying
@@ -304,9 +304,9 @@ async fn a_renewal_that_is_late_does_not_prolong_what_was_left_for_a_while() {
     assert!(begun.elapsed() < ms(1500), "{:?}", begun.elapsed());
 }
 
-/// A guard dropped beside a re-entry whose runtime stands still is given back all the same.
+/// A guard dropped beside a re-entry whose runtime is stopped is given back all the same.
 #[test]
-fn a_runtime_that_stands_still_does_not_keep_the_lock() {
+fn a_stopped_runtime_does_not_keep_the_lock() {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -343,7 +343,7 @@ fn a_runtime_that_stands_still_does_not_keep_the_lock() {
     drop(waits.expect("free before its lease ends").unwrap());
 }
 
-/// The first of two releases finds that the lock was taken away; the second is never sent, and nobody may wait for it.
+/// The first of two releases finds that the lock was taken away; the second is never sent, and no attempt may wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_vanished_between_two_releases_can_be_taken_again() {
     let pair = pair("vanished-between");

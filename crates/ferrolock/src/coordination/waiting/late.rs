@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use crate::engine::Tick;
 
-/// Grants of one call in a row that came too late: as good as no answer.
+/// Grants of one call in a row that came too late; they count like no answer.
 #[derive(Debug, Default)]
 pub(super) struct LateGrants {
-    /// When the first was asked for, and when the last came.
+    /// When the first of them was asked for, and when the last came.
     row: Option<(Tick, Tick)>,
 }
 
 impl LateGrants {
-    /// One that was asked for at `sent` came at `now`. Until when the call goes on, with that patience for the row.
+    /// Another one, asked for at `sent`, came at `now`. Returns until when the call goes on, with that patience for the row.
     pub(super) fn another(&mut self, sent: Tick, now: Tick, patience: Duration) -> Tick {
         let first = match self.row {
             Some((first, last)) if sent < last.after(patience) => first,

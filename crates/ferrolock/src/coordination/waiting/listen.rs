@@ -1,4 +1,4 @@
-//! From a channel to those who wait: counts what is heard and has the driver look at it.
+//! From a channel to the waiters: passes each message and gap to the driver of the name.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -8,11 +8,11 @@ use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Listener, Signal};
 use crate::protocol::scheme::Scheme;
 
-/// A name for which more listeners than this share a gap's second.
+/// After a gap the attempts of all names are spread over this time per name, at most a second.
 const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
 const SPREAD_MAX: Duration = Duration::from_secs(1);
 
-/// Hears the channel of one name.
+/// Listens to the channel of one name.
 pub(crate) struct NameListener {
     core: Weak<Core>,
     scheme: Arc<dyn Scheme>,

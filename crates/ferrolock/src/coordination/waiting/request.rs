@@ -1,10 +1,14 @@
-//! One call that wants a hold, and what its caller is told.
+//! One call that wants a hold, and the answer that its caller gets.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::coordination::waiting::driver::Stay;
+use crate::coordination::holding::entrant::Entrant;
+use crate::coordination::holding::hold::Hold;
+use crate::coordination::keeper::kept::Offered;
+use crate::coordination::waiting::driver::{LAST_ANSWER, Stay};
 use crate::coordination::waiting::first::First;
 use crate::coordination::waiting::late::LateGrants;
 use crate::coordination::waiting::server_place::ServerPlace;
@@ -28,17 +32,17 @@ pub(crate) struct Request {
     pub(crate) patience: Patience,
     /// When it was made.
     pub(crate) begun: Tick,
-    /// When it last took up waiting; a call that was left alone does not pay for that time.
+    /// When it last began to wait; the time in which its future was not polled does not count against its limit.
     since: AtomicU64,
     /// When its time is up; `None`: it waits as long as the server answers.
     pub(crate) deadline: Option<Tick>,
     pub(crate) slot: Slot,
-    /// Its first attempt, while that is in its caller's hands.
+    /// Its first attempt, while the caller's own future polls it.
     pub(crate) first: Mutex<Option<First>>,
-    /// Only one more hold of that tenure will do.
+    /// If set, the call wants one more hold of that tenure and nothing else.
     pub(super) into: Option<Arc<Tenure>>,
     late: Mutex<LateGrants>,
-    /// Where it stands in a queue that the server keeps, if its kind has one.
+    /// Its place in a queue that the server keeps, if its kind has one.
     server_place: Mutex<Option<ServerPlace>>,
 }
 
@@ -47,9 +51,9 @@ pub(crate) struct Request {
 pub(crate) enum Patience {
     /// One attempt.
     None,
-    /// Waits so long; busy to the end is `None`.
+    /// Waits at most this long; busy to the end is `None`.
     Asks(Duration),
-    /// Waits so long, or without end; busy to the end is an error.
+    /// Waits at most this long, or without a limit; busy to the end is an error.
     Insists(Option<Duration>),
 }
 
@@ -115,7 +119,7 @@ impl Request {
         self.since.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// Until when the server may take for a call that makes one attempt, and all that belongs to it.
+    /// The latest time for the answer to a call that makes one attempt, with everything that belongs to it.
     pub(crate) fn command_limit(&self, core: &Core) -> Tick {
         let since = Tick::from_nanos(self.since.load(Ordering::Acquire));
         since.after(core.settings.command_limit)
@@ -144,25 +148,14 @@ impl Request {
         Err(Error::from(failure).of(self.scheme.name()))
     }
 
-    /// A grant came too late, and was given back: its caller waits on, if it has time.
-    pub(crate) fn too_late(&self, core: &Core, sent: Tick, failure: Failure) {
-        match self.check_time_left(core, sent, failure) {
-            Ok(()) => self.slot.start_over(),
-            Err(error) => self.slot.answer(Answer::Failed(error)),
-        }
-    }
-
     pub(crate) fn fail(&self, error: Error) {
         self.slot
             .answer(Answer::Failed(error.of(self.scheme.name())));
     }
 
-    /// Its owner is not inside any more: it waits like anybody, unless only a re-entry would do.
-    pub(crate) fn come_anew(&self) {
-        match self.into {
-            Some(_) => self.fail(Error::lost(LostReason::Removed)),
-            None => self.slot.start_over(),
-        }
+    /// As a tenure sees it: `holding` does not know requests.
+    pub(super) fn as_entrant(self: &Arc<Self>) -> Arc<dyn Entrant> {
+        self.clone()
     }
 
     pub(super) fn busy(&self, waited: Duration, rest: Option<Rest>) {
@@ -177,19 +170,72 @@ impl Request {
     }
 }
 
+impl Offered for Request {
+    fn withdraw_offer(&self) -> bool {
+        let withdrawn = self.slot.withdraw();
+        let is_withdrawn = withdrawn.is_some();
+        withdrawn.into_iter().for_each(Hold::release_in_background);
+        is_withdrawn
+    }
+}
+
+impl Entrant for Request {
+    fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    fn reentry_limit(&self, core: &Core, now: Tick) -> Tick {
+        match (self.deadline, self.patience) {
+            (_, Patience::None) => self.command_limit(core),
+            (Some(deadline), _) => deadline.max(now).after(LAST_ANSWER),
+            (None, _) => now.after(core.settings.unreachable_after),
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.slot.is_waiting()
+    }
+
+    fn served(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.slot.served())
+    }
+
+    fn offer(&self, hold: Arc<Hold>) -> std::result::Result<(), Arc<Hold>> {
+        self.slot.offer(hold)
+    }
+
+    fn fail(&self, error: Error) {
+        Request::fail(self, error);
+    }
+
+    fn come_anew(&self) {
+        match self.into {
+            Some(_) => Request::fail(self, Error::lost(LostReason::Removed)),
+            None => self.slot.start_over(),
+        }
+    }
+
+    fn too_late(&self, core: &Core, sent: Tick, failure: Failure) {
+        match self.check_time_left(core, sent, failure) {
+            Ok(()) => self.slot.start_over(),
+            Err(error) => self.slot.answer(Answer::Failed(error)),
+        }
+    }
+}
+
 impl Request {
-    /// Whether the server has, or may have, a place for it.
+    /// Whether the server may have a place in its queue for it.
     fn has_place(&self) -> bool {
         self.scheme.waiting().has_places && self.patience != Patience::None
     }
 
-    /// The tenure that stands in the server's queue for it.
+    /// The tenure that is in the server's queue for it.
     pub(super) fn placed(&self) -> Option<Arc<Tenure>> {
         let place = unpoisoned(&self.server_place);
         place.as_ref().map(|place| place.tenure().clone())
     }
 
-    /// From now on its tenure may stand in the server's queue.
+    /// From now on its tenure may be in the server's queue.
     pub(super) fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
         if self.has_place() {
             unpoisoned(&self.server_place)
@@ -197,7 +243,7 @@ impl Request {
         }
     }
 
-    /// Its hold has the field from now on.
+    /// It was granted: from now on the field belongs to its hold.
     pub(super) fn leave_place(&self) {
         let place = unpoisoned(&self.server_place).take();
         if let Some(place) = place {
@@ -205,7 +251,8 @@ impl Request {
         }
     }
 
-    /// An attempt under that tenure has no answer. True: its place knows, and gives back what it may have taken.
+    /// An attempt under that tenure has no answer. True: the field is its place in the server's queue, which is owed when
+    /// the request ends.
     pub(super) fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
         let mut place = unpoisoned(&self.server_place);
         let place = place.as_mut().filter(|place| place.is_of(tenure));

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::coordination::Tenure;
 
-/// The field under which a request stands in the server's queue, from its first attempt to its grant.
+/// The field under which a request is in the server's queue, from its first attempt to its grant.
 ///
-/// Every attempt of the request is made under it, so one without an answer needs no debt: the next attempt finds what it
-/// left. Dropped before a grant, on whatever way the request ends, the place is owed back.
+/// Every attempt of the request is made under it, so an attempt without an answer needs no debt: the next attempt finds what
+/// it left. If this is dropped before a grant, however the request ends, the keeper owes the release of the field.
 #[derive(Debug)]
 pub(super) struct ServerPlace {
     tenure: Arc<Tenure>,
-    /// The longest that was asked for.
+    /// The lease that was asked for; zero after a grant.
     lease: Duration,
     /// An attempt may still run.
     is_doubtful: bool,
@@ -50,7 +50,7 @@ impl Drop for ServerPlace {
     fn drop(&mut self) {
         if !self.lease.is_zero() {
             let keeper = self.tenure.core.keeper();
-            keeper.owe_place(&self.tenure, self.lease, self.is_doubtful);
+            keeper.owe_place(self.tenure.clone(), self.lease, self.is_doubtful);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls to a server that does not answer, in paused time: each ends with its limit, and says what it was.
+//! Calls to a server that does not answer, in paused time: each ends with its limit, and its error says why.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::coordination::waiting::waiting_tests::{Pair, ms, pair, settle};
-use crate::engine::lying::{Lie, Match, Reach, Silence};
+use crate::testing::lying::{Lie, Match, Reach, Silence};
 use crate::{ErrorKind, Result};
 
 const SILENCES: [Silence; 2] = [Silence::NotSent, Silence::Hang];
@@ -50,7 +50,7 @@ async fn every_question_to_a_silent_server_ends_with_the_limit_of_a_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_silent_server_hears_so_when_the_time_is_up() {
+async fn waiting_for_a_silent_server_returns_unreachable_when_the_time_is_up() {
     for silence in SILENCES {
         for wait in [ms(0), ms(50), ms(700), ms(5000)] {
             let pair = pair(&format!("silence-fresh-{silence:?}-{wait:?}"));
@@ -165,7 +165,7 @@ async fn an_attempt_that_was_given_up_is_not_made_when_the_server_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_after_an_outage_is_served_although_those_before_gave_up() {
+async fn a_call_after_an_outage_gets_the_lock_although_earlier_waiters_failed() {
     let pair = pair("silence-after");
     let held = pair.them.lock("a").lock().await.unwrap();
     let waits = tokio::spawn(pair.us.lock("a").lock());
@@ -182,7 +182,7 @@ async fn who_comes_after_an_outage_is_served_although_those_before_gave_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_in_trouble_is_not_asked_in_a_loop_by_those_who_give_up() {
+async fn a_server_in_trouble_is_not_asked_in_a_loop_at_a_deadline() {
     let pair = pair("silence-loop");
     let lock = pair.us.lock("a").max_wait(ms(300));
     pair.lying

@@ -6,7 +6,7 @@
 //!    │  └───polled──┐   └──1 s or a third of the lease──▶ Withdrawn
 //!    │              └────────────────────────────────────────┘   (the caller waits again, at the front)
 //!    └──answer──▶ Answered (busy, or an error) ──polled──▶ Over
-//! dropped in any state ──▶ Over; what was offered is given back
+//! dropped in any state ──▶ Over; an offered hold is given back
 //! ```
 
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::coordination::unpoisoned;
 use crate::error::Error;
 use crate::primitives::{Mutex, Notify};
 
-/// Shared by the caller's future and whoever makes the attempts.
+/// Shared by the caller's future and the task that makes its attempts.
 #[derive(Debug)]
 pub(crate) struct Slot {
     state: Mutex<State>,
-    /// Told when nobody needs to work for it any more.
+    /// Notified when the caller no longer waits: no attempt or re-entry is needed for it.
     served: Notify,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) enum Found {
     Granted(Arc<Hold>),
-    /// It was offered and taken back, or is to take another way: wait again, at the front.
+    /// An offer was taken back, or the way it waited on has ended: the caller waits again, at the front.
     Withdrawn,
     Answered(Answer),
 }
@@ -60,7 +60,7 @@ impl Slot {
         }
     }
 
-    /// Lays a grant in. `Err`: the caller has gone, or has another answer.
+    /// Offers a grant. `Err`: the caller has gone, or has another answer.
     pub(crate) fn offer(&self, hold: Arc<Hold>) -> Result<(), Arc<Hold>> {
         if self.serve(State::Offered(hold.clone())) {
             Ok(())
@@ -69,22 +69,22 @@ impl Slot {
         }
     }
 
-    /// Gives the caller its last word, unless it has one.
+    /// Gives the caller its final answer, unless it has one.
     pub(crate) fn answer(&self, answer: Answer) {
         self.serve(State::Answered(answer));
     }
 
-    /// The way it was on has ended: the caller takes another, as after an offer that was taken back.
+    /// The way it waited on (a re-entry, say) has ended: the caller begins anew, as after an offer that was taken back.
     pub(crate) fn start_over(&self) {
         self.serve(State::Withdrawn);
     }
 
-    /// The caller, who took what was offered, could not use it: it waits again.
+    /// The caller took the offered hold and could not use it: it waits again.
     pub(crate) fn wait_again(&self) {
         *unpoisoned(&self.state) = State::Waiting(None);
     }
 
-    /// Tells a caller who waits. False: it does not, and nothing is changed.
+    /// Sets the next state and wakes the caller. False: the caller does not wait, and nothing is changed.
     fn serve(&self, next: State) -> bool {
         let mut state = unpoisoned(&self.state);
         let State::Waiting(waker) = &mut *state else {
@@ -98,7 +98,7 @@ impl Slot {
         true
     }
 
-    /// Takes an offer back that nobody came for.
+    /// Takes an offer back that the caller did not come for. `None`: there is no offer.
     pub(crate) fn withdraw(&self) -> Option<Arc<Hold>> {
         let mut state = unpoisoned(&self.state);
         if !matches!(*state, State::Offered(_)) {
@@ -110,7 +110,7 @@ impl Slot {
         }
     }
 
-    /// The caller goes; what had been offered to it is given back to whoever asks.
+    /// The caller goes. Returns the hold that was offered to it, if any, which has to be released.
     pub(crate) fn abandon(&self) -> Option<Arc<Hold>> {
         let before = std::mem::replace(&mut *unpoisoned(&self.state), State::Over);
         self.served.notify_waiters();
@@ -124,9 +124,9 @@ impl Slot {
         matches!(*unpoisoned(&self.state), State::Waiting(_))
     }
 
-    /// Ready when, after this call, the caller has been offered something, was answered or sent on, or has gone.
+    /// Ready when, after this call, the caller was offered a hold, was answered, has to begin anew, or has gone.
     pub(crate) fn served(&self) -> impl Future<Output = ()> + Send + '_ {
-        // Hears from now on, not from its first poll: a caller that was sent on may wait again by then.
+        // Notified from now on, not from its first poll: a caller that begins anew may wait again by then.
         let served = self.served.notified();
         async move {
             if self.is_waiting() {

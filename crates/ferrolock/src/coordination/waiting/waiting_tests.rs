@@ -8,8 +8,8 @@ use std::time::Duration;
 use testkit::poll_once;
 use tokio::time::Instant;
 
-pub(super) use crate::coordination::scenes::{Pair, ms, pair};
-use crate::engine::lying::{Lie, Match};
+use crate::testing::lying::{Lie, Match};
+pub(super) use crate::testing::scenes::{Pair, ms, pair};
 use crate::{CancellationToken, ErrorKind};
 
 const ACQUIRE: &str = "lock/acquire";
@@ -21,7 +21,7 @@ pub(super) async fn settle() {
 }
 
 impl Pair {
-    /// Waits for the lock in a task; gives the time the grant took from now, and gives the lock back.
+    /// Waits for the lock in a task and gives it back; returns how long the grant took from now.
     fn waits(&self, name: &str) -> tokio::task::JoinHandle<Duration> {
         let (lock, begun) = (self.us.lock(name).lock(), Instant::now());
         tokio::spawn(async move {
@@ -142,7 +142,7 @@ async fn a_gap_wakes_a_sleeping_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_offer_nobody_comes_for_goes_to_the_next_after_a_second_and_is_never_renewed() {
+async fn an_offer_that_is_not_taken_goes_to_the_next_after_a_second_unrenewed() {
     let pair = pair("waiting-offer");
     let mut kept = pin!(pair.us.lock("a").watchdog_lease(ms(9000)).lock());
     assert!(poll_once(kept.as_mut()).is_pending());
@@ -229,7 +229,7 @@ async fn local_waiters_are_served_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_passes_the_wake_on() {
+async fn a_waiter_that_is_dropped_passes_its_wake_up_on() {
     let pair = pair("waiting-passes-on");
     let held = pair.them.lock("a").lock().await.unwrap();
     let first = pair.us.lock("a").lock();
@@ -237,7 +237,7 @@ async fn who_gives_up_passes_the_wake_on() {
     settle().await;
     let second = pair.waits("a");
     settle().await;
-    // The wake-up becomes an attempt for the first, who is gone before its grant comes.
+    // The wake-up leads to an attempt for the first waiter, which is gone before its grant comes.
     pair.lying
         .next_of(Match::script(ACQUIRE), Lie::DelayReply(ms(50)));
     let attempts = pair.lying.log_of(ACQUIRE).len();
@@ -393,7 +393,7 @@ async fn a_future_that_is_dropped_with_an_offer_gives_the_lock_back_at_once() {
     let held = pair.them.lock("a").lock().await.unwrap();
     let mut kept = Box::pin(pair.us.lock("a").lock());
     assert!(poll_once(kept.as_mut()).is_pending());
-    // A caller that does not look at its first attempt is put into the line after a second.
+    // A caller that does not poll its first attempt is put into the line after a second.
     tokio::time::sleep(ms(1500)).await;
     held.unlock().await.unwrap();
     settle().await;

@@ -1,5 +1,6 @@
-//! A small server without a socket, in layers: `keyspace` holds typed values with deadlines, `channels` knows who
-//! listens, `server` is both at one point in time, `commands` is what a script may ask of it, and `lua` runs the scripts.
+//! A small server without a socket, in layers: `keyspace` holds typed values with deadlines, `channels` holds the
+//! listeners, `server` is both at one point in time, `commands` has the commands that a script may call, and `lua` runs
+//! the scripts.
 
 pub(super) mod channels;
 pub(super) mod commands;

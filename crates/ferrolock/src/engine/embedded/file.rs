@@ -1,11 +1,11 @@
 //! `file:PATH`: a server in a directory, shared by all processes of a user on one machine.
 //!
 //! The keys lie in a table that every process has mapped (`map`, `rows`), in a `directory` with a header and other
-//! `parts` (`folder`, `header`); a thread opens it for all who wait for it (`openings`), once in a process
+//! `parts` (`folder`, `header`); a thread opens it for all clients that wait for it (`openings`), once in a process
 //! (`environment`). One process at a time has the `turn` and runs a script as the memory engine does, on the keys that
-//! the call names or asks for (`store`). Other processes that listen are woken through sockets (`wakes`). What a process held
-//! that has ended is freed by the next call for it (`session`, `dead`), and those who wait for it are woken
-//! (`process_end`). One that notices that a part of the store was removed loses what it holds there (`leaving`).
+//! the call names or asks for (`store`). Other processes that listen are woken through sockets (`wakes`). The locks of a
+//! process that has ended are freed by the next call for them (`session`, `dead`), and their waiters are woken
+//! (`process_end`). A process that notices that a part of the store was removed loses its locks there (`leaving`).
 
 mod address;
 mod dead;
@@ -38,24 +38,24 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-pub(crate) use self::address::Place;
-use self::environment::{Asking, Environment};
+pub(crate) use self::address::StorePlace;
+use self::environment::{Environment, StoreCaller};
 use self::leaving::Loser;
 use self::openings::opened;
 use super::memory::shut_down;
 use crate::engine::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, LoseAll, Subscription, unpoisoned,
 };
+use crate::protocol::call::{Call, Value};
 use crate::protocol::scheme::is_acquire;
-use crate::protocol::script::{Call, Value};
 
-/// How often a client enters a store that was removed each time before it could.
+/// How often a client tries to enter a store that is removed each time before it could.
 const ENTRIES_MAX: u32 = 100;
 
-/// One client's way to a store.
+/// One client's access to a store.
 ///
-/// Any thread may use it, with a runtime or without. A call runs as a whole when its future is first polled, unless
-/// another process is at it; then it runs when that is done, unless it was dropped before.
+/// Any thread may use it, with a runtime or without. A call runs as a whole when its future is first polled. If another
+/// process has the turn, it runs when that is done, unless the future was dropped before.
 #[derive(Debug)]
 pub(crate) struct FileEngine {
     user: Arc<User>,
@@ -65,30 +65,30 @@ pub(crate) struct FileEngine {
 /// A client as its store sees it.
 #[derive(Debug)]
 struct User {
-    place: Place,
+    place: StorePlace,
     /// Where the file `store` is, by the path that was given.
     at: Arc<Path>,
-    /// An acquire that comes to its turn later than this is not made: whoever asked for it has been told, or is about to be,
-    /// that there was no answer. Those who still wait ask again.
+    /// An acquire that gets its turn later than this is not made: its caller failed, or is about to fail, because there was no
+    /// answer. Waiters try again.
     patience: Duration,
     id: u64,
     /// The client's own id, once there is one.
     client: OnceLock<Box<str>>,
-    /// What loses all that the client holds.
+    /// Loses all that the client holds.
     loser: Arc<Loser>,
     /// Whether the store knows to which process that client belongs.
     is_known: AtomicBool,
-    /// Found last, and perhaps not entered yet.
+    /// The store found last, perhaps not entered yet.
     found: std::sync::Mutex<Option<&'static Environment>>,
     environment: OnceLock<&'static Environment>,
-    /// Whoever opens the store lets others wait.
+    /// Held by the call that opens the store; other calls wait for it.
     opening: Mutex<()>,
     is_closed: AtomicBool,
 }
 
 impl FileEngine {
-    /// A client whose commands may take so long.
-    pub(crate) fn new(place: Place, command_limit: Duration) -> Arc<Self> {
+    /// A client whose commands may take as long as `command_limit`.
+    pub(crate) fn new(place: StorePlace, command_limit: Duration) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             address: place.address(),
@@ -108,7 +108,7 @@ impl FileEngine {
         })
     }
 
-    /// Opens the store now, or makes it; waits for as long as somebody else is inside.
+    /// Opens the store now, or makes it; waits while another process has the turn.
     pub(crate) async fn open(&self) -> Result<(), Failure> {
         self.user.environment().await.map(drop)
     }
@@ -130,7 +130,7 @@ impl User {
         let entered = loop {
             let found = self.find().await?;
             match self.enter(found).await {
-                // Somebody has removed it since it was found.
+                // It was removed since it was found.
                 Err(Failure::Refused { code, .. })
                     if entries < ENTRIES_MAX && matches!(&*code, "REMOVED" | "ENOENT") =>
                 {
@@ -165,13 +165,13 @@ impl User {
         let late = is_acquire(&call).then(|| Clock::Boot.now().after(self.patience));
         let environment = self.environment().await?;
         let is_known = self.is_known.load(Ordering::Relaxed);
-        let asking = Asking {
+        let caller = StoreCaller {
             at: Some(self.at.clone()),
             client: self.client.get().filter(|_| !is_known).cloned(),
             late,
             is_in_no_hurry: lane != Lane::Commands,
         };
-        let (reply, knows_client) = environment.call(asking, call).await;
+        let (reply, knows_client) = environment.call(caller, call).await;
         if knows_client {
             self.is_known.store(true, Ordering::Relaxed);
         }
@@ -194,7 +194,7 @@ impl User {
             }
             let bind = |session: &str| environment.hear(session);
             let listening = store.listen(channel.as_bytes(), user.id, listener, bind)?;
-            // Made here, so that the listener goes also when nobody hears any more that it is there.
+            // Made here, so that the listener is removed also when the future of `listen` was dropped.
             Ok(Subscription::new(move || {
                 environment.post(move |store| {
                     if store.listen_no_more(channel.as_bytes(), listening) == 0 {
@@ -277,7 +277,7 @@ impl Engine for FileEngine {
         if self.user.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Also when nobody saw it enter: whoever wanted to know may have been dropped meanwhile.
+        // Also if no future saw it enter: the one that waited for it may have been dropped.
         let found = *unpoisoned(&self.user.found);
         if let Some(environment) = found {
             self.user.leave(environment);

@@ -14,12 +14,12 @@ use crate::engine::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, SHUT_DOWN, Subscription, Tick,
     unpoisoned,
 };
-use crate::protocol::script::{Call, Value};
+use crate::protocol::call::{Call, Value};
 
-/// One client's way to a server inside the process.
+/// One client's access to a server inside the process.
 ///
-/// Any thread may use it, with a runtime or without. A call runs as a whole when its future is first polled, and gives
-/// its reply at the next poll: dropped in between, it has run.
+/// Any thread may use it, with a runtime or without. A call runs as a whole when its future is first polled, and returns
+/// its reply at the next poll: if the future is dropped in between, the call has run.
 #[derive(Debug)]
 pub(crate) struct MemoryEngine {
     space: Arc<Space>,
@@ -29,7 +29,7 @@ pub(crate) struct MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// Opens the space of that name, which lives while somebody has it open; without a name, one of its own.
+    /// Opens the space of that name, which lives while an engine has it open; without a name, a private one.
     pub(crate) fn open(name: Option<&str>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
@@ -46,7 +46,7 @@ impl MemoryEngine {
         !name.is_empty() && name.bytes().all(allowed)
     }
 
-    /// Loses all keys at once, as a server that was restarted without its data. Nobody is told.
+    /// Loses all keys at once, as a server that was restarted without its data. No message is sent.
     #[cfg(test)]
     pub(crate) fn flush(&self) {
         self.space.state().server.keys.clear();
@@ -122,7 +122,7 @@ impl Engine for MemoryEngine {
 #[derive(Debug, Default)]
 struct Space {
     state: Mutex<State>,
-    /// Its time; decided by whoever is first to need it.
+    /// Its time; decided by the first engine that needs it.
     epoch: OnceLock<Epoch>,
 }
 

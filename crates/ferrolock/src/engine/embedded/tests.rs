@@ -1,4 +1,4 @@
-//! The engine layer by layer: commands, scripts, sandbox, and the whole through its seam.
+//! The engine layer by layer: commands, scripts, sandbox, and the whole as an `Engine`.
 
 mod collections;
 mod commands;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::MemoryEngine;
 use crate::engine::{Engine, Failure, Lane};
-use crate::protocol::script::{Arg, Call, Form, Script, Value};
+use crate::protocol::call::{Arg, Call, Form, Script, Value};
 
 /// Polls a future of the engine to its end; it needs no runtime and no more than two polls.
 fn finish<F: Future + Unpin>(mut future: F) -> F::Output {
@@ -44,7 +44,10 @@ fn text_call(source: &str, args: &[&str]) -> Call {
     Call {
         script,
         keys: smallvec::smallvec!["k".into()],
-        args: args.iter().map(|&arg| Arg::Text(arg.into())).collect(),
+        args: args
+            .iter()
+            .map(|&arg| Arg::Bytes(arg.as_bytes().into()))
+            .collect(),
         form: Form::default(),
     }
 }

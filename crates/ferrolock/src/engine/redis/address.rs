@@ -1,4 +1,4 @@
-//! Where the server is, and how to enter.
+//! Address, credentials and limits of the server.
 
 pub(super) mod config;
 pub(super) mod url;

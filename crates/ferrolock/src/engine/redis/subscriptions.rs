@@ -1,4 +1,4 @@
-//! Subscriptions over one connection more.
+//! Subscriptions, over a connection of their own.
 
 pub(super) mod bus;
 pub(super) mod table;

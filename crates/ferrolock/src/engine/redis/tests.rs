@@ -1,4 +1,4 @@
-//! The contract of the engine, against a server that fails on command: what each fault becomes for a caller.
+//! The contract of the engine, against a server that fails on command: what a caller gets for each fault.
 
 mod calls;
 mod entry;
@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 use self::fake::Fake;
 use super::{Config, RedisEngine};
 use crate::engine::{Engine, Failure, Lane, Listener, Signal};
-use crate::protocol::script::{Arg, Call, Form, Script, Value};
+use crate::protocol::call::{Arg, Call, Form, Script, Value};
 
 static ECHO: Script = Script::new("test/echo", "return ARGV[1]");
 
-/// Longer than any of it takes; only a test that hangs meets it.
+/// Longer than any of these tests takes; only a test that hangs reaches it.
 const HANG: Duration = Duration::from_secs(60);
 
 fn config(fake: &Fake) -> Config {
@@ -48,7 +48,7 @@ fn echo(text: &str) -> Call {
     Call {
         script: &ECHO,
         keys: smallvec::smallvec!["key".into()],
-        args: smallvec::smallvec![Arg::Text(text.into())],
+        args: smallvec::smallvec![Arg::Bytes(text.as_bytes().into())],
         form: Form::default(),
     }
 }
@@ -68,7 +68,7 @@ fn bytes(text: &str) -> Value {
     Value::Bytes(text.as_bytes().to_vec())
 }
 
-/// Writes down what it hears.
+/// Passes on the signals it gets.
 struct Notes(mpsc::UnboundedSender<Signal>);
 
 impl Listener for Notes {

@@ -1,4 +1,4 @@
-//! Why there is no connection: what is told to callers, and the class that is logged once.
+//! Why there is no connection: what callers fail with, and the class that is logged once.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct Trouble {
     pub(super) failure: Failure,
 }
 
-/// The kinds an operator tells apart at night.
+/// The kinds of trouble that an operator handles differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Password,
@@ -77,7 +77,7 @@ impl Trouble {
         Trouble::new(class, text)
     }
 
-    /// What went wrong in the handshake; a break is told by the stream, which has seen it.
+    /// What went wrong in the handshake; if the connection broke, the stream has the reason.
     pub(super) fn from_redis(error: &RedisError) -> Trouble {
         if error.kind() == ErrorKind::RESP3NotSupported {
             return Trouble::too_old("this server");
@@ -85,7 +85,7 @@ impl Trouble {
         match error.clone().into_server_errors().as_deref() {
             Some([(_, error), ..]) => Trouble::from_server(error),
             _ if error.is_connection_dropped() => Trouble::new(Class::Other, CLOSED_BY_SERVER),
-            // Not the whole error, which may repeat what was sent.
+            // Not the whole error, which may repeat the command.
             _ => Trouble::new(
                 Class::Other,
                 format!("the handshake failed: {}", error.category()),
@@ -106,7 +106,7 @@ impl Trouble {
         }
     }
 
-    /// A refusal at the door, with the server's address, and in our own words where the server's are unclear or could
+    /// A refusal in the handshake, with the server's address, and in our own words where the server's are unclear or could
     /// show the password.
     pub(super) fn at(mut self, config: &Config) -> Trouble {
         let address = config.address();

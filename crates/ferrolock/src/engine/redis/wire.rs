@@ -3,10 +3,10 @@
 use ::redis::{Cmd, ServerError, ServerErrorKind, Value as Raw};
 
 use crate::engine::Failure;
-use crate::protocol::script::{Arg, Call, Script, Value};
+use crate::protocol::call::{Arg, Call, Script, Value};
 
 const NO_RIGHT: &str = "NOPERM";
-/// How Redis 7.0 and Valkey tell a script of a right that its user does not have.
+/// How the errors of Redis 7.0 and Valkey begin when a script's user lacks a right.
 const RIGHT_MISSING: [&str; 2] = [
     "The user executing the script can't ",
     "ACL failure in script",
@@ -33,7 +33,7 @@ fn command(call: &Call, verb: &str, script: &[u8]) -> Cmd {
     }
     for arg in &call.args {
         match arg {
-            Arg::Text(text) => cmd.arg(&**text),
+            Arg::Bytes(bytes) => cmd.arg(&**bytes),
             Arg::Int(number) => cmd.arg(*number),
         };
     }
@@ -42,12 +42,12 @@ fn command(call: &Call, verb: &str, script: &[u8]) -> Cmd {
 
 fn arg_len(arg: &Arg) -> usize {
     match arg {
-        Arg::Text(text) => text.len(),
+        Arg::Bytes(bytes) => bytes.len(),
         Arg::Int(_) => 20,
     }
 }
 
-/// Makes a script known to the server.
+/// Loads a script into the server.
 pub(super) fn script_load(script: &'static Script) -> Cmd {
     let mut cmd = ::redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
@@ -96,12 +96,12 @@ pub(super) fn decode(raw: Raw) -> Result<Value, Failure> {
 
 /// The server's own error.
 pub(super) fn refused(error: &ServerError) -> Failure {
-    told(error.code(), error.details().unwrap_or_default())
+    failure_of(error.code(), error.details().unwrap_or_default())
 }
 
-/// Where in a script it happened is nothing to a caller; that a right is missing is told as such also if the server
-/// says `ERR`, as it does when a script comes upon it.
-fn told(code: &str, said: &str) -> Failure {
+/// Leaves out where in a script the error came up. A missing right has the code `NOPERM` also if the server says `ERR`,
+/// as it does when a command inside a script lacks it.
+fn failure_of(code: &str, said: &str) -> Failure {
     let said = match said.rsplit_once(" script: ") {
         Some((what, place)) if place.contains("on @user_script:") => what,
         _ => said,
@@ -124,7 +124,7 @@ fn told(code: &str, said: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::script::Form;
+    use crate::protocol::call::Form;
 
     static NUMBER: Script = Script::new("test/number", "return 1");
 
@@ -133,7 +133,7 @@ mod tests {
         let call = Call {
             script: &NUMBER,
             keys: smallvec::smallvec!["k".into()],
-            args: smallvec::smallvec![Arg::Text("a".into()), Arg::Int(-7)],
+            args: smallvec::smallvec![Arg::Bytes(b"a"[..].into()), Arg::Int(-7)],
             form: Form::default(),
         };
 
@@ -144,6 +144,22 @@ mod tests {
             "*6\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n\
              $1\r\n1\r\n$1\r\nk\r\n$1\r\na\r\n$2\r\n-7\r\n"
         );
+    }
+
+    #[test]
+    fn an_argument_may_be_any_bytes() {
+        let any: Vec<u8> = vec![0, 0xff, b'\r', b'\n'];
+        let call = Call {
+            script: &NUMBER,
+            keys: smallvec::SmallVec::new(),
+            args: smallvec::smallvec![Arg::Bytes(any.clone().into())],
+            form: Form::default(),
+        };
+
+        let packed = evalsha(&call).get_packed_command();
+
+        let last = [b"$4\r\n", &any[..], b"\r\n"].concat();
+        assert!(packed.ends_with(&last), "{packed:?}");
     }
 
     #[test]
@@ -182,7 +198,7 @@ mod tests {
             "ACL failure in script: No permissions to access a channel script: on @user_script:1."
                 .to_owned(),
         ] {
-            let failure = told("ERR", &said);
+            let failure = failure_of("ERR", &said);
 
             let Failure::Refused { code, message } = failure else {
                 panic!("{failure:?}");
@@ -194,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn where_in_a_script_an_error_came_up_is_not_told() {
+    fn the_place_of_an_error_in_a_script_is_left_out() {
         for at in [
             "script: 39f9b8cd32de62b06f4f66f1172aa4a330593fb1, on @user_script:1.",
             "script: on @user_script:1.",
@@ -202,7 +218,7 @@ mod tests {
             let said = format!("Operation against a key {at}");
 
             assert_eq!(
-                told("WRONGTYPE", &said),
+                failure_of("WRONGTYPE", &said),
                 Failure::Refused {
                     code: "WRONGTYPE".into(),
                     message: "Operation against a key".into()

@@ -1,4 +1,4 @@
--- Which type of key stands under a lock's name; asked after a call found the wrong one. Writes nothing.
+-- Which type the key under a lock's name has; asked after a call found the wrong type. Writes nothing.
 -- KEYS  1 lock
 -- reply the type's name
 local lock = KEYS[1]

@@ -1,7 +1,7 @@
 -- Leaves the name taken for a while after the last hold on it was given up.
 -- KEYS  1 lock, 2 holder details (optional)
 -- ARGV  1 field of the tenure, 2 time in ms that the name stays taken
--- reply 1: done; 0: nothing is there; -1: somebody else is there
+-- reply 1: done; 0: nothing is there; -1: another client is there
 --
 -- The server ends it: no message is sent, waiters know the time from the reply to their attempt. Details are for
 -- people: what cannot be done about them is left out.

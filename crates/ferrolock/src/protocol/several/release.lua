@@ -1,7 +1,7 @@
 -- Gives back the hold of a tenure on a lock with room for two, and its place in the queue.
 -- KEYS  1 lock, 2 channel, 3 queue
 -- ARGV  1 field of the tenure
--- reply released: how many heard of it (0 or more); -1: nothing is there; -2: others are there
+-- reply released: how many clients got the message (0 or more); -1: nothing is there; -2: others are there
 --
 -- The message is the place of the first in the queue: that waiter is meant.
 local lock, channel, queue = KEYS[1], KEYS[2], KEYS[3]

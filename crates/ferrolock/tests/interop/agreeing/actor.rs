@@ -1,4 +1,4 @@
-//! Who acts: a thread of Java, or an owner of ours.
+//! The actors: a Java thread, or an owner of ours.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ pub(super) enum How {
     TriesFor(Duration),
 }
 
-/// What came of a call; Java's exceptions for somebody who holds nothing are a loss, too.
+/// The result of a call. Java's exception for a thread that holds nothing counts as a loss, too.
 pub(super) type Came<T> = std::result::Result<T, Option<LostReason>>;
 
-/// What one sees of a lock.
+/// What an actor sees of a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) is_locked: bool,
     pub(super) is_held: bool,
     pub(super) count: u32,
     pub(super) left: Option<Duration>,
-    /// Who holds it, of either side, and how often; Java cannot ask that.
+    /// The holder, of either side, and its hold count; Java has no call for that.
     pub(super) holder: Option<Option<(String, u32)>>,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Actor {
     Ours {
         client: Client,
         owner: Owner,
-        /// What it holds, or believes that it holds, by name.
+        /// What it holds, or believes to hold, by name.
         guards: [Vec<Guard>; NAMES],
     },
 }
@@ -65,7 +65,7 @@ impl Actor {
         }
     }
 
-    /// Asks for a lock; whether it got it.
+    /// Asks for a lock; returns whether it was granted.
     pub(super) async fn take(&mut self, name: usize, asked: Asked, how: How) -> Came<bool> {
         match self {
             Actor::Java { thread, .. } => Ok(javas_take(&java_lock(thread, name), asked, how)),
@@ -84,7 +84,7 @@ impl Actor {
         }
     }
 
-    /// What the server knows it by, while it holds the lock.
+    /// The field of this actor on the server, while it holds the lock.
     pub(super) fn field(&self, name: usize) -> String {
         match self {
             Actor::Java { thread, id } => format!("{}:{id}", thread.client().uuid()),
@@ -95,7 +95,8 @@ impl Actor {
         }
     }
 
-    /// Gives back a hold, the one of that number where holds can be told apart; how many it has left, if that is told.
+    /// Releases a hold: the one of that number where holds can be distinguished. Returns how many holds are left, if the
+    /// call returns that.
     pub(super) async fn leave(&mut self, name: usize, hold: usize) -> Came<Option<u32>> {
         match self {
             Actor::Java { thread, .. } => match java_lock(thread, name).unlock() {
@@ -115,7 +116,7 @@ impl Actor {
         }
     }
 
-    /// Frees the lock, whoever holds it; whether anybody did.
+    /// Frees the lock, whichever client holds it; returns whether it was held.
     pub(super) async fn force(&self, name: usize) -> bool {
         match self {
             Actor::Java { thread, .. } => java_lock(thread, name).force_unlock().unwrap(),
@@ -123,7 +124,7 @@ impl Actor {
         }
     }
 
-    /// How many guards it has of that lock, good or not.
+    /// How many guards it has of that lock, lost ones included.
     pub(super) fn guards(&self, name: usize) -> usize {
         match self {
             Actor::Java { .. } => 0,
@@ -154,7 +155,7 @@ impl Actor {
     }
 }
 
-/// With a new object for each call: one that is used again remembers its last lease (W15).
+/// With a new object for each call: an object that is used again remembers its last lease (W15).
 fn java_lock(thread: &JavaThread, name: usize) -> JavaLock {
     thread.lock(name_of(name)).fresh()
 }
@@ -169,7 +170,7 @@ fn javas_take(lock: &JavaLock, asked: Asked, how: How) -> bool {
         (How::TriesFor(wait), Asked::For(lease)) => lock.try_lock_within_for(wait, lease),
     };
     match granted {
-        // What 3.17.7 may say when the time is over while it subscribes.
+        // What 3.17.7 may throw when its time is over while it subscribes.
         Err(late) if late.is("CancellationException") && matches!(how, How::TriesFor(_)) => false,
         granted => granted.unwrap(),
     }
@@ -187,7 +188,7 @@ async fn our_take(lock: Lock, asked: Asked, how: How) -> Result<Option<Guard>> {
     }
 }
 
-/// Gives all the commands first, and hears the answers then.
+/// Sends all commands first, and reads the answers then.
 fn javas_look(thread: &JavaThread, id: i64) -> Vec<Seen> {
     let asked: Vec<_> = (0..NAMES)
         .map(|name| {

@@ -1,4 +1,4 @@
-//! Who holds what, and until when, after what everybody did. Where the sides differ on purpose, it says so.
+//! Predicts which actor holds which lock, and until when. Where the two sides differ on purpose, a comment says so.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ pub(super) enum Side {
     Ours,
 }
 
-/// How long a hold is asked for.
+/// The lease that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// As long as it takes: the watchdog's lease.
@@ -31,7 +31,7 @@ impl Asked {
     }
 }
 
-/// When something happened, as closely as can be told.
+/// When something happened, as exactly as the test knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) from: Instant,
@@ -45,14 +45,14 @@ impl Span {
     }
 }
 
-/// When a lease ends, as closely as can be told.
+/// When a lease ends, as exactly as the test knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     earliest: Instant,
     latest: Instant,
 }
 
-/// Redis counts milliseconds, and by another clock.
+/// Redis counts in milliseconds, and by another clock.
 const GRAIN: Duration = Duration::from_millis(50);
 
 impl Ends {
@@ -70,24 +70,24 @@ impl Ends {
         }
     }
 
-    /// Whether that is what was left of it when somebody looked.
+    /// Whether `left` is a correct remaining time at the moment of the look.
     pub(super) fn fits(self, left: Duration, looked: Span) -> bool {
         looked.from + left <= self.latest + GRAIN && looked.to + left + GRAIN >= self.earliest
     }
 
-    /// Whether it was over at none of these moments.
+    /// Whether the lease had not ended at any moment of the span.
     pub(super) fn comes_after(self, span: Span) -> bool {
         span.to + GRAIN < self.earliest
     }
 }
 
-/// A lock that somebody holds.
+/// A lock that an actor holds.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) who: usize,
-    /// What the server knows the holder by.
+    /// The field of the holder on the server.
     pub(super) field: String,
-    /// What each hold was asked for.
+    /// What was asked for with each hold.
     pub(super) holds: Vec<Asked>,
     pub(super) ends: Ends,
 }
@@ -98,12 +98,12 @@ impl Held {
     }
 }
 
-/// What must come of an attempt.
+/// How an attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chance {
     Granted,
     Busy,
-    /// Ours alone remember what they held, and find it gone.
+    /// Only our side remembers its holds, and finds them lost.
     Lost(LostReason),
 }
 
@@ -111,7 +111,7 @@ pub(super) enum Chance {
 pub(super) struct Model {
     sides: [Side; ACTORS],
     held: [Option<Held>; NAMES],
-    /// Whose holds were taken away, which they do not know yet.
+    /// Actors (and names) whose holds were forced away, and that do not know it yet.
     robbed: BTreeSet<(usize, usize)>,
     /// The fields of all tenures of ours.
     tenures: BTreeSet<String>,
@@ -135,7 +135,7 @@ impl Model {
         self.held(name).is_some_and(|held| held.who == who)
     }
 
-    /// How somebody's holds were lost, if they were and it does not know yet.
+    /// How the actor's holds were lost, if they were and the actor does not know it yet.
     pub(super) fn loss(&self, who: usize, name: usize) -> Option<LostReason> {
         self.robbed
             .contains(&(who, name))
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Somebody was granted a lock, and is known by that field.
+    /// An actor was granted a lock; `field` is its field on the server.
     pub(super) fn took(
         &mut self,
         (who, name): (usize, usize),
@@ -168,13 +168,13 @@ impl Model {
                 assert_eq!((held.who, &held.field), (who, &field));
                 held.holds.push(asked);
                 held.ends = match side {
-                    // W15: a re-entry starts its own lease, be it shorter.
+                    // W15: a re-entry starts its own lease, even if it is shorter.
                     Side::Java => ends,
                     Side::Ours => held.ends.raised_to(ends),
                 };
             }
             free => {
-                // A thread of Java is the same owner each time; a tenure of ours is new each time.
+                // A Java thread has the same field each time; a tenure of ours has a new one each time.
                 let is_new = side == Side::Java || self.tenures.insert(field.clone());
                 assert!(is_new, "{field} was a tenure before");
                 *free = Some(Held {
@@ -187,14 +187,14 @@ impl Model {
         }
     }
 
-    /// The holder gave one of its holds back.
+    /// The holder released one of its holds.
     pub(super) fn left(&mut self, name: usize, hold: usize, when: Span) {
         let held = self.held[name].as_mut().expect("somebody holds it");
         held.holds.remove(hold);
         let renewed = Ends::after(WATCHDOG, when);
         match self.sides[held.who] {
             _ if held.holds.is_empty() => self.held[name] = None,
-            // W15: a partial unlock sets the watchdog's lease, whatever the holds left were asked for.
+            // W15: a partial unlock sets the watchdog's lease, whatever the remaining holds were asked for.
             Side::Java => held.ends = renewed,
             Side::Ours if held.holds.contains(&Asked::Watchdog) => {
                 held.ends = held.ends.raised_to(renewed);
@@ -203,7 +203,7 @@ impl Model {
         }
     }
 
-    /// Somebody freed the lock; whether there was anything to free.
+    /// An actor forced the lock open; returns whether it was held.
     pub(super) fn forced(&mut self, name: usize) -> bool {
         let Some(held) = self.held[name].take() else {
             return false;
@@ -214,12 +214,12 @@ impl Model {
         true
     }
 
-    /// Somebody found out that its holds were lost.
+    /// The actor found out that its holds were lost.
     pub(super) fn learned(&mut self, who: usize, name: usize) {
         self.robbed.remove(&(who, name));
     }
 
-    /// The lease came to its end.
+    /// The lease ended.
     pub(super) fn expired(&mut self, name: usize) {
         self.held[name] = None;
     }

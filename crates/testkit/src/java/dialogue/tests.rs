@@ -1,4 +1,4 @@
-//! The dialogue with programs that are no JVM, and with a JVM that does not start.
+//! The dialogue with programs that are not a JVM, and with a JVM that does not start.
 
 use super::*;
 use crate::Redisson;
@@ -17,27 +17,30 @@ fn script(text: &str) -> Arc<Dialogue> {
     Arc::new(Dialogue::with(sh))
 }
 
-/// What is told about a command without an answer.
+/// The message of the panic about a command without an answer.
 fn complaint(pending: Pending<()>, limit: Duration) -> Option<String> {
-    let told = catch_unwind(AssertUnwindSafe(|| pending.answer(limit))).err()?;
-    Some(told.downcast_ref::<String>().unwrap().clone())
+    let message = catch_unwind(AssertUnwindSafe(|| pending.answer(limit))).err()?;
+    Some(message.downcast_ref::<String>().unwrap().clone())
 }
 
 #[test]
-fn what_a_jvm_prints_before_it_dies_is_told() {
+fn the_output_of_a_jvm_before_its_end_is_in_the_panic_message() {
     if !Redisson::Newest.is_here() {
         return;
     }
     let dialogue = Arc::new(Dialogue::begin(Path::new("/nowhere.jar"), Jvm::Quick));
 
-    let told = complaint(dialogue.ask("hello", json!({})), LIMIT).unwrap();
+    let message = complaint(dialogue.ask("hello", json!({})), LIMIT).unwrap();
 
-    assert!(told.contains("it ended with exit status: 1"), "{told}");
-    assert!(told.contains("/nowhere.jar"), "{told}");
+    assert!(
+        message.contains("it ended with exit status: 1"),
+        "{message}"
+    );
+    assert!(message.contains("/nowhere.jar"), "{message}");
 }
 
 #[test]
-fn bytes_that_are_no_text_end_neither_answers_nor_errors() {
+fn bytes_that_are_not_utf_8_end_neither_answers_nor_error_output() {
     let dialogue = script(&format!(
         r"printf '\377\n'; printf 'a \377\nb\n' >&2; {ECHO}"
     ));
@@ -52,7 +55,7 @@ fn bytes_that_are_no_text_end_neither_answers_nor_errors() {
 }
 
 #[test]
-fn who_commands_a_program_that_does_not_read_is_not_held_up() {
+fn a_command_to_a_program_that_does_not_read_does_not_block() {
     let dialogue = script("exec sleep 1000");
     // More than a pipe takes.
     let much = json!({"text": "x".repeat(1 << 20)});
@@ -61,14 +64,15 @@ fn who_commands_a_program_that_does_not_read_is_not_held_up() {
     let second = dialogue.ask("x", much);
 
     for pending in [first, second] {
-        let told = complaint(pending, Duration::from_millis(1)).unwrap();
-        assert!(told.contains("did not answer in time"), "{told}");
+        let message = complaint(pending, Duration::from_millis(1)).unwrap();
+        assert!(message.contains("did not answer in time"), "{message}");
     }
 }
 
-/// Who gave up asked how the JVM is with the slot locked, and who brought the answer locked them in the other order.
+/// In an earlier version the two could deadlock: the caller that gave up asked for the state of the JVM with its slot locked,
+/// and the thread that brought the answer locked the two in the other order.
 #[test]
-fn who_gives_up_does_not_hold_up_the_answer() {
+fn a_caller_that_gives_up_does_not_block_the_answer() {
     let dialogue = script("exec sleep 1000");
     let pending = dialogue.ask("x", json!({}));
     let asked = lock(&dialogue.asked);
@@ -76,7 +80,7 @@ fn who_gives_up_does_not_hold_up_the_answer() {
     let (brought, is_brought) = channel();
 
     let gives_up = std::thread::spawn(move || complaint(pending, Duration::ZERO));
-    // Time for it to come to where it wants `asked`; if that is not enough, the test shows nothing.
+    // Time for it to reach the point where it locks `asked`; if that is not enough, the test shows nothing.
     std::thread::sleep(Duration::from_millis(50));
     std::thread::spawn(move || {
         slot.put(None);
@@ -85,6 +89,6 @@ fn who_gives_up_does_not_hold_up_the_answer() {
 
     is_brought.recv_timeout(LIMIT).expect("the slot is free");
     drop(asked);
-    let told = gives_up.join().unwrap().unwrap();
-    assert!(told.contains("did not answer in time"), "{told}");
+    let message = gives_up.join().unwrap().unwrap();
+    assert!(message.contains("did not answer in time"), "{message}");
 }

@@ -1,11 +1,11 @@
-//! When Maven is asked to build, with a Maven that only notes how it was asked.
+//! When Maven is called to build, tested with a program in its place that only records its arguments.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Notes its arguments, and makes the jar: of online builds only, or only half of it, if the test says so.
+/// Records its arguments and makes the jar; if the test says so, only in online builds, or it stops after half of the work.
 const MAVEN: &str = r#"#!/bin/sh
 root=$(cd ../.. && pwd)
 echo "$*" >> "$root/asked"
@@ -39,7 +39,7 @@ fn project(network: Network) -> (TempDir, Project) {
     (root, project)
 }
 
-/// How Maven was asked so far.
+/// The arguments of each call of Maven so far.
 fn asked(project: &Project) -> Vec<String> {
     let lines = fs::read_to_string(project.root.join("asked")).unwrap_or_default();
     lines.lines().map(str::to_owned).collect()
@@ -73,7 +73,7 @@ fn a_jar_that_is_older_than_a_source_file_is_built_again() {
 }
 
 #[test]
-fn what_maven_lacks_it_fetches_if_it_may() {
+fn maven_fetches_what_it_lacks_if_it_may_use_the_network() {
     let (_root, project) = project(Network::Yes);
     fs::write(project.root.join("empty"), "").unwrap();
 
@@ -84,19 +84,19 @@ fn what_maven_lacks_it_fetches_if_it_may() {
 }
 
 #[test]
-fn a_test_does_not_go_to_the_network() {
+fn a_build_for_a_test_does_not_use_the_network() {
     let (_root, project) = project(Network::No);
     fs::write(project.root.join("empty"), "").unwrap();
 
-    let told = project.jar("1.2.3").unwrap_err();
+    let error = project.jar("1.2.3").unwrap_err();
 
-    assert!(told.contains("no artifacts"), "{told}");
+    assert!(error.contains("no artifacts"), "{error}");
     assert_eq!(asked(&project), [OFFLINE]);
 }
 
 /// Maven makes a jar without Redisson first, under the name of the whole one.
 #[test]
-fn what_an_interrupted_build_leaves_is_not_taken() {
+fn the_jar_of_an_interrupted_build_is_not_used() {
     let (_root, project) = project(Network::No);
     let interrupted = project.root.join("interrupted");
     fs::write(&interrupted, "").unwrap();
@@ -109,27 +109,27 @@ fn what_an_interrupted_build_leaves_is_not_taken() {
 }
 
 #[test]
-fn a_compiler_that_is_too_old_is_told() {
+fn a_compiler_that_is_too_old_is_an_error() {
     let (_root, project) = project(Network::No);
     program(&project.javac, "#!/bin/sh\necho javac 11.0.2");
 
-    let told = project.jar("1.2.3").unwrap_err();
+    let error = project.jar("1.2.3").unwrap_err();
 
-    assert!(told.contains("version 11"), "{told}");
-    assert!(told.contains("17 or newer"), "{told}");
+    assert!(error.contains("version 11"), "{error}");
+    assert!(error.contains("17 or newer"), "{error}");
     assert_eq!(asked(&project), [""; 0]);
 }
 
 #[test]
-fn a_build_that_fails_is_told_with_all_words_of_both_attempts() {
+fn the_error_of_a_failed_build_has_the_output_of_both_attempts() {
     let (_root, project) = project(Network::Yes);
     fs::write(project.root.join("broken"), "").unwrap();
 
-    let told = project.jar("1.2.3").unwrap_err();
+    let error = project.jar("1.2.3").unwrap_err();
 
-    assert_eq!(told.matches("cannot find symbol").count(), 2, "{told}");
-    assert_eq!(told.matches("no such JAVA_HOME").count(), 2, "{told}");
-    assert!(told.contains("--offline"), "{told}");
+    assert_eq!(error.matches("cannot find symbol").count(), 2, "{error}");
+    assert_eq!(error.matches("no such JAVA_HOME").count(), 2, "{error}");
+    assert!(error.contains("--offline"), "{error}");
 }
 
 #[test]

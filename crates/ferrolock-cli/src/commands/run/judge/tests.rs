@@ -29,7 +29,7 @@ impl Court {
         }
     }
 
-    /// What is done at that second, with the deadline at another.
+    /// The judge's step at second `at`, with the deadline at second `deadline`.
     fn look(&mut self, at: u32, state: HoldState, deadline: u32) -> Step {
         let view = self.view(at, state, deadline);
         self.judge.look(view)
@@ -95,7 +95,7 @@ fn after_a_pause_a_renewal_is_tried_before_term() {
 }
 
 #[test]
-fn what_was_removed_gets_term_at_once_and_kill_after_the_grace() {
+fn after_a_removal_term_comes_at_once_and_kill_after_the_grace() {
     for reason in [LostReason::Removed, LostReason::TakenOver] {
         let mut court = Court::of(OnLost::Term, None);
 
@@ -121,7 +121,7 @@ fn a_deadline_that_is_over_means_kill_at_once() {
 }
 
 #[test]
-fn kill_comes_where_term_would() {
+fn with_on_lost_kill_kill_comes_where_term_would() {
     let mut late = Court::of(OnLost::Kill, None);
     let mut removed = Court::of(OnLost::Kill, None);
 
@@ -136,7 +136,7 @@ fn kill_comes_where_term_would() {
 }
 
 #[test]
-fn a_warning_is_given_once_and_nobody_is_killed_by_time() {
+fn with_on_lost_warn_there_is_one_warning_and_no_deadline_for_the_shim() {
     let mut court = Court::of(OnLost::Warn, None);
     let view = court.view(20, HoldState::Uncertain, 27);
 
@@ -189,7 +189,7 @@ fn the_longest_hold_counts_after_a_loss_that_was_only_warned_of() {
 }
 
 #[test]
-fn it_looks_again_when_something_is_due() {
+fn the_judge_looks_again_when_term_or_kill_is_due() {
     let mut court = Court::of(OnLost::Term, None);
     let second = |at| court.start.after(SECOND * at);
     let (early, near) = (
@@ -206,7 +206,7 @@ fn it_looks_again_when_something_is_due() {
 }
 
 #[test]
-fn who_only_warns_looks_again_at_the_deadline() {
+fn with_on_lost_warn_the_judge_looks_again_at_the_deadline() {
     let mut court = Court::of(OnLost::Warn, None);
     let view = court.view(23, HoldState::Uncertain, 27);
 
@@ -216,26 +216,26 @@ fn who_only_warns_looks_again_at_the_deadline() {
     assert_eq!(court.judge.next_look(view), deadline);
 }
 
-/// The command was warned of nothing yet: the loss is told first, and the end of `--max-hold` right behind it. A look that
-/// comes only when the next one is due may come after the shim's KILL, and the command never gets its TERM.
+/// There was no warning yet: the loss is reported first, and TERM for the end of `--max-hold` follows at once. If the judge
+/// looked again only after the usual pause, the shim's KILL might come first, and the command would never get its TERM.
 #[test]
 fn a_loss_within_the_grace_before_the_longest_hold_delays_its_term_by_nothing() {
     let mut court = Court::of(OnLost::Warn, Some(60));
     let lost = HoldState::Lost(LostReason::Removed);
 
-    let told = court.view(57, lost, 57);
-    assert_eq!(court.judge.look(told), Step::Warn(LostReason::Removed));
+    let view = court.view(57, lost, 57);
+    assert_eq!(court.judge.look(view), Step::Warn(LostReason::Removed));
 
-    let next = court.judge.next_look(told);
-    assert_eq!(next, told.now.after(LOOK_MIN));
+    let next = court.judge.next_look(view);
+    assert_eq!(next, view.now.after(LOOK_MIN));
     assert_eq!(
-        court.judge.look(View { now: next, ..told }),
+        court.judge.look(View { now: next, ..view }),
         Step::Term(Why::MaxHold)
     );
 }
 
 #[test]
-fn after_a_loss_that_was_only_warned_of_it_looks_again_when_the_longest_hold_nears_its_end() {
+fn after_a_warning_the_judge_looks_again_when_the_longest_hold_nears_its_end() {
     let mut court = Court::of(OnLost::Warn, Some(60));
     let lost = HoldState::Lost(LostReason::Removed);
     court.lose(20, LostReason::Removed);
@@ -252,7 +252,7 @@ fn after_a_loss_that_was_only_warned_of_it_looks_again_when_the_longest_hold_nea
 }
 
 #[test]
-fn after_a_kill_it_looks_again_at_the_usual_pace() {
+fn after_a_kill_the_judge_looks_again_at_the_usual_pace() {
     let mut court = Court::of(OnLost::Term, None);
     let view = court.view(60, HoldState::Lost(LostReason::Expired), 60);
 
@@ -264,7 +264,7 @@ fn after_a_kill_it_looks_again_at_the_usual_pace() {
 
 /// A quarter of the grace is 2.5 s, and within it the renewal is looked for eight times.
 #[test]
-fn while_a_renewal_is_tried_it_looks_often_and_for_a_quarter_of_the_grace() {
+fn while_a_renewal_is_tried_the_judge_looks_often_for_a_quarter_of_the_grace() {
     let mut court = Court::of(OnLost::Term, None);
     let first = court.view(20, HoldState::Held, 27);
     let after = |ms| {
@@ -285,7 +285,7 @@ fn while_a_renewal_is_tried_it_looks_often_and_for_a_quarter_of_the_grace() {
     assert_eq!(court.judge.look(after(2500)), Step::Term(Why::NotRenewed));
 }
 
-/// Ours was stopped for so long that the hold has ended when it is looked at again.
+/// `ferrolock` was stopped until `--max-hold` was over.
 #[test]
 fn the_longest_hold_that_is_over_means_kill_at_once_whatever_a_loss_would_do() {
     for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
@@ -299,7 +299,7 @@ fn the_longest_hold_that_is_over_means_kill_at_once_whatever_a_loss_would_do() {
 }
 
 #[test]
-fn a_sentence_is_known_and_is_a_loss() {
+fn after_a_removal_the_command_is_sentenced_and_the_lock_lost() {
     let mut court = Court::of(OnLost::Term, None);
     assert!(!court.judge.is_sentenced());
 
@@ -316,7 +316,7 @@ fn a_renewal_asks_for_the_whole_lease() {
 }
 
 #[test]
-fn what_the_command_is_ended_for_is_said_in_words() {
+fn the_reasons_for_ending_the_command_are_in_words() {
     let said = [
         Why::NotRenewed,
         Why::MaxHold,

@@ -3,13 +3,13 @@
 /// Why an attempt is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Somebody came first into the line.
+    /// A waiter came that needs an attempt at once: the first in the line, say.
     Arrival,
     /// The subscription was confirmed.
     Confirmed,
     /// A message came.
     Message,
-    /// The subscription was interrupted and stands again.
+    /// The subscription was interrupted and is there again.
     Gap,
     /// A release of our own was answered.
     OwnRelease,
@@ -21,7 +21,7 @@ pub(crate) enum Cause {
     LastChance,
     /// The server can be reached again.
     Reconnected,
-    /// The waiter before was granted, and there is room for more.
+    /// The waiter before got the lock, and there is room for more holders.
     More,
 }
 
@@ -46,7 +46,7 @@ impl Cause {
 mod tests {
     use super::*;
 
-    /// They are values of a figure that people have dashboards of.
+    /// They are label values of a metric that users have dashboards for.
     #[test]
     fn causes_have_the_names_that_figures_show() {
         let names = [

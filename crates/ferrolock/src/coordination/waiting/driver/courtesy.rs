@@ -1,4 +1,4 @@
-//! Releases of our own, and who goes first between processes after them: a random pause of those who had the lock last.
+//! Releases of this client, and which process goes first after them: the process that had the lock last makes a random pause.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::engine::Tick;
 const YIELD_MIN: Duration = Duration::from_micros(100);
 const YIELD_MAX: Duration = Duration::from_millis(2);
 
-/// What our own last release on this name told about the competition.
+/// What our own last release on this name showed about other processes that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OurRelease {
     /// None yet: nothing is known.
     None,
-    /// Ours was the last; so many other processes heard of it.
+    /// Ours was the last; `others`: how many other clients got its message.
     Last { others: u64 },
-    /// Somebody else has held it since.
+    /// Another client has held it since.
     Earlier { others: u64 },
 }
 
@@ -31,7 +31,8 @@ impl<W> Driver<W> {
         }
     }
 
-    /// A release of ours ended; `heard`: it freed the name, and so many were told, ourselves among them.
+    /// A release of ours ended; `heard`: it freed the name, and this many clients got the message, this one included if it
+    /// listens.
     pub(crate) fn release_ended(&mut self, now: Tick, heard: Option<u64>, round_trip: Duration) {
         self.releases = self.releases.saturating_sub(1);
         if self.releases == 0 && self.attempt.is_none() {
@@ -48,11 +49,11 @@ impl<W> Driver<W> {
         }
     }
 
-    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without it the same
+    /// How long to let other processes go first. Messages reach all of them in a fixed order, so without a pause the same
     /// process would win every time.
     ///
-    /// Among many the pause does not follow the own round trip: whoever has the shortest would win most. The first of
-    /// many comes early all the same.
+    /// Among many processes the pause does not depend on the own round trip: the process with the shortest would win most
+    /// often. With many, one of them draws a short pause all the same.
     pub(super) fn courtesy(&mut self, round_trip: Duration) -> Duration {
         if !self.is_courteous {
             return Duration::ZERO;

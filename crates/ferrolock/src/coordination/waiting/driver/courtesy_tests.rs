@@ -4,7 +4,7 @@ use crate::coordination::waiting::driver::tests::{RTT, at, attempt, settled_with
 use crate::coordination::waiting::driver::{Cause, Driver, Next, Place, Stay};
 use crate::protocol::scheme::Rest;
 
-/// How long we let others go first after a release of ours that so many heard, at most, of many draws.
+/// The longest of many random pauses after a release of ours whose message `heard` clients got.
 fn longest_courtesy(heard: u64, round_trip: Duration) -> Duration {
     let drawn = (0..200).map(|seed| {
         let mut driver = settled_with(seed, Rest::NoExpiry);
@@ -19,7 +19,7 @@ fn longest_courtesy(heard: u64, round_trip: Duration) -> Duration {
     drawn.max().unwrap()
 }
 
-/// One of those who heard is we ourselves. Nine tenths of the bound are reached by one of two hundred draws.
+/// One of the clients that got the message is our own. One of two hundred draws reaches nine tenths of the bound.
 #[test]
 fn one_other_is_given_two_round_trips_and_many_the_longest_pause() {
     let (us, ms) = (Duration::from_micros, Duration::from_millis);
@@ -37,9 +37,9 @@ fn one_other_is_given_two_round_trips_and_many_the_longest_pause() {
     }
 }
 
-/// Without a subscription of ours, all that heard are others.
+/// Without a subscription of ours, all clients that got the message are others.
 #[test]
-fn who_does_not_listen_is_not_among_those_who_heard() {
+fn a_client_that_does_not_listen_is_not_counted_among_the_listeners() {
     let mut waited = 0;
     for seed in 0..100 {
         let mut driver: Driver<&str> = Driver::new(&waiting(), Duration::from_secs(30), seed);
@@ -55,7 +55,7 @@ fn who_does_not_listen_is_not_among_those_who_heard() {
 }
 
 #[test]
-fn who_released_last_and_comes_again_lets_others_go_first() {
+fn a_new_waiter_after_our_own_release_lets_others_go_first() {
     let mut waited = 0;
     for seed in 0..100 {
         let mut driver = settled_with(seed, Rest::NoExpiry);

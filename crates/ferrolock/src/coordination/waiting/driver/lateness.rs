@@ -1,4 +1,4 @@
-//! Whose time is up, and what they hear: busy if the server said so to the end, unreachable if it did not answer.
+//! Waiters whose time is up, and their answer: busy if the server said so to the end, unreachable if it did not answer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::engine::Tick;
 
 /// How long after its deadline a waiter waits for the answer to its last attempt.
 pub(crate) const LAST_ANSWER: Duration = Duration::from_millis(80);
-/// A server that takes longer for its answers is not waited for by those whose time is up.
+/// The longest answer time that is counted: waiters whose time is up do not wait for a server that is slower.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 impl<W> Driver<W> {
@@ -25,7 +25,7 @@ impl<W> Driver<W> {
         if !late.is_empty() {
             return Some(Next::Unreachable(late));
         }
-        // Whoever came back after its time has the time of one attempt.
+        // A waiter that came back to the line after its deadline has the time of one attempt.
         let late = self.take_if(now, |_, waiter| {
             waiter
                 .deadline
@@ -34,7 +34,7 @@ impl<W> Driver<W> {
         if late.is_empty() {
             return None;
         }
-        // A little less than was waited for: the question left a little late.
+        // A little less than the time that was waited: the attempt was sent a little late.
         let patience = self.answer_time + LAST_ANSWER * 3 / 4;
         let owed = self
             .silent_since
@@ -46,7 +46,7 @@ impl<W> Driver<W> {
         })
     }
 
-    /// Takes out those with a deadline of which `is_late` says so.
+    /// Takes out the waiters with a deadline for which `is_late` returns true.
     fn take_late(&mut self, now: Tick, is_late: impl Fn(&Self, Tick) -> bool) -> Vec<Late<W>> {
         self.take_if(now, |driver, waiter| {
             waiter
@@ -79,7 +79,7 @@ impl<W> Driver<W> {
         late
     }
 
-    /// Waiters who have had no answer from the server for as long as they put up with, each counted from its coming.
+    /// Waiters that have had no answer from the server for `unreachable_after`, each counted from when it joined.
     pub(super) fn take_unanswered(&mut self, now: Tick) -> Vec<Late<W>> {
         let Some(since) = self.unanswered_since() else {
             return Vec::new();
@@ -97,7 +97,7 @@ impl<W> Driver<W> {
             .min()
     }
 
-    /// How long before a deadline its last attempt is sent: not at all, but where the answer would come too late.
+    /// How long before a deadline its last attempt is sent: zero, unless the answer would come too late.
     pub(super) fn lead(&self) -> Duration {
         if self.answer_time > LAST_ANSWER / 2 {
             self.answer_time + LAST_ANSWER / 2
@@ -112,7 +112,7 @@ impl<W> Driver<W> {
             .is_some_and(|(sent, _)| deadline <= sent.after(self.lead()))
     }
 
-    /// When there is something to do without an event: an attempt, or somebody's time is up.
+    /// When there is something to do without an event: an attempt, or a waiter's time is up.
     pub(super) fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);

@@ -3,7 +3,7 @@ use crate::coordination::waiting::driver::{Cause, Driver, Next, Place, Stay};
 use crate::engine::Tick;
 use crate::protocol::scheme::{Rest, Wake};
 
-/// A waiter with that deadline, whose server takes so long for each answer, at the time of the last of them.
+/// A waiter with that deadline, whose server takes `answer_ms` for each answer; and the time of the last answer.
 fn slow(answer_ms: u64, deadline: u64) -> (Driver<&'static str>, Tick) {
     let mut driver = driver();
     driver.join(
@@ -68,7 +68,7 @@ fn a_last_attempt_without_an_answer_means_unreachable_although_the_lock_was_busy
     assert!(matches!(driver.next(at(580)), Next::Unreachable(late) if late.len() == 1));
 }
 
-/// This process stood still: the server had no fair time to answer, and what it said before counts.
+/// This process was stopped: the server had too little time to answer, and its answer before counts.
 #[test]
 fn a_last_attempt_that_left_late_is_not_held_against_the_server() {
     let (mut driver, _) = slow(1, 500);

@@ -1,7 +1,7 @@
 //! Waiters of a kind whose queue is on the server: each has a place there after its first attempt.
 //!
-//! A newcomer attempts at once, in order of arrival, so that the server knows of it. Those with places stand
-//! in the line in the server's order; a message may name the one that it is for.
+//! A newcomer attempts at once, in order of arrival, so that the server knows of it. Waiters with places are in the line in
+//! the server's order; a message may name the waiter that it is for.
 
 use crate::coordination::waiting::driver::{Cause, Driver};
 use crate::engine::Tick;
@@ -28,14 +28,14 @@ impl<W> Driver<W> {
         places.into_iter().any(|other| other == Some(place))
     }
 
-    /// The server said where the waiter stands; `None` from a kind without a queue.
+    /// The server answered with the waiter's place; `None` from a kind without a queue.
     pub(super) fn take_place(&mut self, id: u64, place: Option<u64>) {
         if let Some(waiter) = self.line.iter_mut().find(|waiter| waiter.id == id) {
             waiter.is_known = true;
             waiter.place = place;
         }
         if place.is_some() {
-            // Those without a place go behind, in order of arrival: the sort is stable.
+            // Waiters without a place go behind, in order of arrival: the sort is stable.
             let line = self.line.make_contiguous();
             line.sort_by_key(|waiter| waiter.place.unwrap_or(u64::MAX));
         }

@@ -21,7 +21,7 @@ fn at_place(place: u64) -> Busy {
     Busy { rest, place }
 }
 
-/// Three waiters who came in the order a, b, c, and whom the server put at 30, 10 and 20; at rest.
+/// Three waiters that came in the order a, b, c, and that the server put at 30, 10 and 20; no attempt is due.
 fn three() -> Driver<&'static str> {
     let mut driver = queued();
     for name in ["a", "b", "c"] {

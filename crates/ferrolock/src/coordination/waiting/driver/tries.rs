@@ -1,7 +1,7 @@
-//! Waiters that go with the first answer: `try_lock` of a name that is known here.
+//! Waiters that leave with the first answer: `try_lock` of a name that is known here.
 //!
-//! They stand in the line like all others, and the next attempt, for whom it is made, answers all that came before it was
-//! sent: found busy, or granted to another waiter here.
+//! They are in the line like all others. The next attempt, whichever waiter it is made for, answers all of them that came
+//! before it was sent: found busy, or granted to another waiter here.
 
 use crate::coordination::waiting::driver::{Cause, Driver, Late, Stay, Waiter};
 use crate::engine::Tick;
@@ -28,7 +28,7 @@ impl<W> Driver<W> {
         line.any(|waiter| waiter.stay == Stay::Waits)
     }
 
-    /// Plans the next attempt for now, if one came too late for the last.
+    /// Plans the next attempt for now, if one of them came too late for the last attempt.
     pub(super) fn plan_tries(&mut self, now: Tick) {
         let came_late =
             |waiter: &Waiter<W>| waiter.stay != Stay::Waits && waiter.came_after == self.attempts;

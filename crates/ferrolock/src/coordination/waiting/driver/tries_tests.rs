@@ -42,7 +42,7 @@ fn beside_waiters_the_front_is_asked_for_and_the_answer_is_for_both() {
     assert_eq!(tried(&mut driver, 101), ["b"]);
 }
 
-/// The lock may have become free between the two: what was answered is older than the question.
+/// The lock may have become free after the attempt was sent: its answer is too old for a caller that came later.
 #[test]
 fn an_attempt_that_was_sent_before_it_came_is_no_answer() {
     let mut driver = driver();
@@ -93,7 +93,7 @@ fn without_an_answer_it_goes_at_its_own_limit() {
 }
 
 #[test]
-fn an_attempt_that_goes_on_is_no_answer_for_those_who_came_after_it_was_sent() {
+fn an_attempt_taken_over_is_no_answer_for_callers_that_came_after_it_was_sent() {
     let mut driver = driver();
     let second = tries(&mut driver, 1, "b");
     let first = tries(&mut driver, 2, "a");

@@ -1,4 +1,4 @@
-//! Who listens on which channel.
+//! The listeners of each channel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,16 +9,16 @@ use crate::engine::Listener;
 /// The listeners of every channel, in the order in which they came.
 #[derive(Default)]
 pub(in super::super) struct Channels {
-    listeners: BTreeMap<Box<[u8]>, Vec<Entry>>,
+    listeners: BTreeMap<Box<[u8]>, Vec<ListenerEntry>>,
     next: u64,
 }
 
-struct Entry {
+struct ListenerEntry {
     id: ListenerId,
     listener: Arc<dyn Listener>,
 }
 
-/// One subscription: whose it is, and its number.
+/// One subscription: its engine, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct ListenerId {
     engine: u64,
@@ -39,7 +39,7 @@ impl Channels {
         self.listeners
             .entry(channel.into())
             .or_default()
-            .push(Entry { id, listener });
+            .push(ListenerEntry { id, listener });
         id
     }
 
@@ -61,8 +61,8 @@ impl Channels {
         });
     }
 
-    /// How many engines listen on a channel: one with several listeners there is one, as a server counts the connections that are
-    /// subscribed. Who releases subtracts itself from that count to learn how many others compete.
+    /// How many engines listen on a channel: one with several listeners counts once, as a server counts the subscribed
+    /// connections. A client that releases a lock subtracts itself from that count to learn how many others compete.
     pub(in super::super) fn count(&self, channel: &[u8]) -> usize {
         let listeners = self.listeners.get(channel).into_iter().flatten();
         let engines: BTreeSet<u64> = listeners.map(|entry| entry.id.engine).collect();

@@ -1,4 +1,4 @@
-//! What a script may ask of the server: one function per command, with the replies and errors of Redis.
+//! The commands that a script may call: one function per command, with the replies and errors of Redis.
 
 mod deadlines;
 mod generic;
@@ -40,62 +40,62 @@ pub(in super::super) fn execute(server: &mut Server, args: &Args) -> Reply {
 }
 
 /// Each command, by name.
-static COMMANDS: [Command; 51] = [
-    Command::new("DECR", Words::Exactly(2), strings::decr),
-    Command::new("DECRBY", Words::Exactly(3), strings::decrby),
-    Command::new("DEL", Words::AtLeast(2), generic::del),
-    Command::new("EXISTS", Words::AtLeast(2), generic::exists),
-    Command::new("EXPIRE", Words::AtLeast(3), deadlines::expire),
-    Command::new("GET", Words::Exactly(2), strings::get),
-    Command::new("HDEL", Words::AtLeast(3), hashes::hdel),
-    Command::new("HEXISTS", Words::Exactly(3), hashes::hexists),
-    Command::new("HGET", Words::Exactly(3), hashes::hget),
-    Command::new("HGETALL", Words::Exactly(2), hashes::hgetall),
-    Command::new("HINCRBY", Words::Exactly(4), hashes::hincrby),
-    Command::new("HKEYS", Words::Exactly(2), hashes::hkeys),
-    Command::new("HLEN", Words::Exactly(2), hashes::hlen),
-    Command::new("HMGET", Words::AtLeast(3), hashes::hmget),
-    Command::new("HRANDFIELD", Words::AtLeast(2), scans::hrandfield),
-    Command::new("HSCAN", Words::AtLeast(3), scans::hscan),
-    Command::new("HSET", Words::AtLeast(4), hashes::hset),
-    Command::new("HSETNX", Words::Exactly(4), hashes::hsetnx),
-    Command::new("HVALS", Words::Exactly(2), hashes::hvals),
-    Command::new("INCR", Words::Exactly(2), strings::incr),
-    Command::new("INCRBY", Words::Exactly(3), strings::incrby),
-    Command::new("LINDEX", Words::Exactly(3), lists::lindex),
-    Command::new("LINSERT", Words::Exactly(5), lists::linsert),
-    Command::new("LLEN", Words::Exactly(2), lists::llen),
-    Command::new("LPOP", Words::AtLeast(2), lists::lpop),
-    Command::new("LPUSH", Words::AtLeast(3), lists::lpush),
-    Command::new("LRANGE", Words::Exactly(4), lists::lrange),
-    Command::new("LREM", Words::Exactly(4), lists::lrem),
-    Command::new("PERSIST", Words::Exactly(2), deadlines::persist),
-    Command::new("PEXPIRE", Words::AtLeast(3), deadlines::pexpire),
-    Command::new("PEXPIREAT", Words::AtLeast(3), deadlines::pexpireat),
-    Command::new("PTTL", Words::Exactly(2), deadlines::pttl),
-    Command::new("PUBLISH", Words::Exactly(3), generic::publish),
-    Command::new("RPOP", Words::AtLeast(2), lists::rpop),
-    Command::new("RPUSH", Words::AtLeast(3), lists::rpush),
-    Command::new("SET", Words::AtLeast(3), strings::set),
-    Command::new("TIME", Words::Exactly(1), generic::time),
-    Command::new("TTL", Words::Exactly(2), deadlines::ttl),
-    Command::new("TYPE", Words::Exactly(2), generic::kind),
-    Command::new("ZADD", Words::AtLeast(4), zadd::zadd),
-    Command::new("ZCARD", Words::Exactly(2), sorted_sets::zcard),
-    Command::new("ZCOUNT", Words::Exactly(4), sorted_sets::zcount),
-    Command::new("ZINCRBY", Words::Exactly(4), zadd::zincrby),
-    Command::new("ZPOPMIN", Words::AtLeast(2), sorted_sets::zpopmin),
-    Command::new("ZRANGE", Words::AtLeast(4), zrange::zrange),
-    Command::new("ZRANGEBYSCORE", Words::AtLeast(4), zrange::zrangebyscore),
-    Command::new("ZRANK", Words::Exactly(3), sorted_sets::zrank),
-    Command::new("ZREM", Words::AtLeast(3), sorted_sets::zrem),
-    Command::new(
+static COMMANDS: [ScriptCommand; 51] = [
+    ScriptCommand::new("DECR", Words::Exactly(2), strings::decr),
+    ScriptCommand::new("DECRBY", Words::Exactly(3), strings::decrby),
+    ScriptCommand::new("DEL", Words::AtLeast(2), generic::del),
+    ScriptCommand::new("EXISTS", Words::AtLeast(2), generic::exists),
+    ScriptCommand::new("EXPIRE", Words::AtLeast(3), deadlines::expire),
+    ScriptCommand::new("GET", Words::Exactly(2), strings::get),
+    ScriptCommand::new("HDEL", Words::AtLeast(3), hashes::hdel),
+    ScriptCommand::new("HEXISTS", Words::Exactly(3), hashes::hexists),
+    ScriptCommand::new("HGET", Words::Exactly(3), hashes::hget),
+    ScriptCommand::new("HGETALL", Words::Exactly(2), hashes::hgetall),
+    ScriptCommand::new("HINCRBY", Words::Exactly(4), hashes::hincrby),
+    ScriptCommand::new("HKEYS", Words::Exactly(2), hashes::hkeys),
+    ScriptCommand::new("HLEN", Words::Exactly(2), hashes::hlen),
+    ScriptCommand::new("HMGET", Words::AtLeast(3), hashes::hmget),
+    ScriptCommand::new("HRANDFIELD", Words::AtLeast(2), scans::hrandfield),
+    ScriptCommand::new("HSCAN", Words::AtLeast(3), scans::hscan),
+    ScriptCommand::new("HSET", Words::AtLeast(4), hashes::hset),
+    ScriptCommand::new("HSETNX", Words::Exactly(4), hashes::hsetnx),
+    ScriptCommand::new("HVALS", Words::Exactly(2), hashes::hvals),
+    ScriptCommand::new("INCR", Words::Exactly(2), strings::incr),
+    ScriptCommand::new("INCRBY", Words::Exactly(3), strings::incrby),
+    ScriptCommand::new("LINDEX", Words::Exactly(3), lists::lindex),
+    ScriptCommand::new("LINSERT", Words::Exactly(5), lists::linsert),
+    ScriptCommand::new("LLEN", Words::Exactly(2), lists::llen),
+    ScriptCommand::new("LPOP", Words::AtLeast(2), lists::lpop),
+    ScriptCommand::new("LPUSH", Words::AtLeast(3), lists::lpush),
+    ScriptCommand::new("LRANGE", Words::Exactly(4), lists::lrange),
+    ScriptCommand::new("LREM", Words::Exactly(4), lists::lrem),
+    ScriptCommand::new("PERSIST", Words::Exactly(2), deadlines::persist),
+    ScriptCommand::new("PEXPIRE", Words::AtLeast(3), deadlines::pexpire),
+    ScriptCommand::new("PEXPIREAT", Words::AtLeast(3), deadlines::pexpireat),
+    ScriptCommand::new("PTTL", Words::Exactly(2), deadlines::pttl),
+    ScriptCommand::new("PUBLISH", Words::Exactly(3), generic::publish),
+    ScriptCommand::new("RPOP", Words::AtLeast(2), lists::rpop),
+    ScriptCommand::new("RPUSH", Words::AtLeast(3), lists::rpush),
+    ScriptCommand::new("SET", Words::AtLeast(3), strings::set),
+    ScriptCommand::new("TIME", Words::Exactly(1), generic::time),
+    ScriptCommand::new("TTL", Words::Exactly(2), deadlines::ttl),
+    ScriptCommand::new("TYPE", Words::Exactly(2), generic::kind),
+    ScriptCommand::new("ZADD", Words::AtLeast(4), zadd::zadd),
+    ScriptCommand::new("ZCARD", Words::Exactly(2), sorted_sets::zcard),
+    ScriptCommand::new("ZCOUNT", Words::Exactly(4), sorted_sets::zcount),
+    ScriptCommand::new("ZINCRBY", Words::Exactly(4), zadd::zincrby),
+    ScriptCommand::new("ZPOPMIN", Words::AtLeast(2), sorted_sets::zpopmin),
+    ScriptCommand::new("ZRANGE", Words::AtLeast(4), zrange::zrange),
+    ScriptCommand::new("ZRANGEBYSCORE", Words::AtLeast(4), zrange::zrangebyscore),
+    ScriptCommand::new("ZRANK", Words::Exactly(3), sorted_sets::zrank),
+    ScriptCommand::new("ZREM", Words::AtLeast(3), sorted_sets::zrem),
+    ScriptCommand::new(
         "ZREMRANGEBYSCORE",
         Words::Exactly(4),
         sorted_sets::zremrangebyscore,
     ),
-    Command::new("ZREVRANGE", Words::AtLeast(4), zrange::zrevrange),
-    Command::new("ZSCORE", Words::Exactly(3), sorted_sets::zscore),
+    ScriptCommand::new("ZREVRANGE", Words::AtLeast(4), zrange::zrevrange),
+    ScriptCommand::new("ZSCORE", Words::Exactly(3), sorted_sets::zscore),
 ];
 
 /// The names of all commands.
@@ -104,7 +104,7 @@ pub(in super::super) fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|command| command.name)
 }
 
-struct Command {
+struct ScriptCommand {
     name: &'static str,
     words: Words,
     run: Run,
@@ -119,7 +119,7 @@ enum Words {
     AtLeast(usize),
 }
 
-impl Command {
+impl ScriptCommand {
     const fn new(name: &'static str, words: Words, run: Run) -> Self {
         Self { name, words, run }
     }
@@ -135,7 +135,7 @@ impl Words {
 }
 
 /// The command of that name, in upper or lower case.
-fn find(name: &[u8]) -> Option<&'static Command> {
+fn find(name: &[u8]) -> Option<&'static ScriptCommand> {
     let upper = |byte: &u8| byte.to_ascii_uppercase();
     let at = COMMANDS
         .binary_search_by(|command| command.name.bytes().cmp(name.iter().map(upper)))
@@ -180,7 +180,7 @@ impl Args {
         self.bytes.get(start..*self.ends.get(at)?)
     }
 
-    /// A word that the command's number of words says is there.
+    /// A word that is there because the number of words was checked.
     fn word(&self, at: usize) -> &[u8] {
         self.get(at).unwrap_or_default()
     }
@@ -217,7 +217,7 @@ impl Reply {
         Reply::Bulk(bytes.to_vec())
     }
 
-    /// A number as text, as scores are told.
+    /// A number as text, as scores are replied.
     fn number(number: f64) -> Self {
         let mut text = Vec::new();
         numbers::write(&mut text, number);

@@ -1,7 +1,7 @@
 //! Typed values by key, each with a deadline or without.
 //!
-//! No I/O and no clock: the caller says what time it is. A key whose deadline has passed is gone for every reader,
-//! whether [`Keyspace::purge`] came by or not.
+//! No I/O and no clock: the caller gives the time. A key whose deadline has passed is gone for every reader, whether
+//! [`Keyspace::purge`] has removed it or not.
 
 mod hash;
 mod list;
@@ -26,13 +26,13 @@ type Key = Arc<[u8]>;
 /// looking at the others. No collection in `entries` is empty.
 #[derive(Debug, Default)]
 pub(in super::super) struct Keyspace {
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, KeyEntry>,
     deadlines: BTreeSet<(Millis, Key)>,
     scope: Scope,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeyEntry {
     data: Data,
     deadline: Option<Millis>,
     /// Whether a command may have changed it since it was loaded.
@@ -49,13 +49,13 @@ enum Scope {
     Part {
         /// In the order of their bytes, each once: a call may have many.
         keys: Vec<Key>,
-        /// Others that were asked for, of which this part cannot tell whether they are there.
+        /// Other keys that were asked for: whether they exist in the larger store is unknown here.
         missing: BTreeSet<Key>,
     },
 }
 
-/// A key and what stands under it now: its value and its deadline, or nothing.
-pub(in super::super) type Standing<'a> = (&'a [u8], Option<(&'a Data, Option<Millis>)>);
+/// A key with its value and deadline, or `None` if there is no such key now.
+pub(in super::super) type TouchedKey<'a> = (&'a [u8], Option<(&'a Data, Option<Millis>)>);
 
 /// A value of one of the types.
 #[derive(Debug)]
@@ -80,14 +80,14 @@ pub(in super::super) struct WrongType;
 
 /// How long a key still lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Life {
+pub(in super::super) enum KeyLife {
     Missing,
     Endless,
     Until(Millis),
 }
 
 impl Keyspace {
-    /// Begins anew as the part of a larger store that these keys are; what they hold there has to be loaded.
+    /// Clears everything and becomes a part of a larger store with these keys; their values have to be loaded.
     pub(in super::super) fn narrow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         self.entries.clear();
         self.deadlines.clear();
@@ -98,7 +98,7 @@ impl Keyspace {
         self.scope = Scope::Part { keys, missing };
     }
 
-    /// Takes over what the larger store holds under a key.
+    /// Loads what the larger store has under a key.
     pub(in super::super) fn load(&mut self, key: &[u8], data: Data, deadline: Option<Millis>) {
         self.insert(key, data);
         if let Some(deadline) = deadline {
@@ -109,7 +109,7 @@ impl Keyspace {
         }
     }
 
-    /// The keys that were asked for and are not of this part: what was answered about them may be wrong.
+    /// The keys that were asked for and are not of this part: replies about them may be wrong.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
         let missing = match &self.scope {
@@ -119,8 +119,8 @@ impl Keyspace {
         missing.into_iter().flatten().map(|key| &**key)
     }
 
-    /// The keys of this part that may stand otherwise than they were loaded.
-    pub(in super::super) fn touched(&self) -> impl Iterator<Item = Standing<'_>> {
+    /// The keys of this part that may differ from what was loaded.
+    pub(in super::super) fn touched(&self) -> impl Iterator<Item = TouchedKey<'_>> {
         let keys = match &self.scope {
             Scope::Whole => None,
             Scope::Part { keys, .. } => Some(keys),
@@ -207,7 +207,7 @@ impl Keyspace {
         self.insert(key, data);
     }
 
-    /// Changes the text at a key, which keeps its deadline; a missing one is made, without.
+    /// Changes the text at a key, which keeps its deadline; a missing one is made without a deadline.
     pub(in super::super) fn set_text(&mut self, key: &[u8], now: Millis, text: Vec<u8>) {
         match self.live(key, now) {
             Some(entry) => {
@@ -218,16 +218,16 @@ impl Keyspace {
         }
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; returns whether it was there.
     pub(in super::super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
         self.live(key, now).is_some() && self.drop_entry(key)
     }
 
     /// How long a key still lives.
-    pub(in super::super) fn life(&mut self, key: &[u8], now: Millis) -> Life {
+    pub(in super::super) fn life(&mut self, key: &[u8], now: Millis) -> KeyLife {
         match self.live(key, now) {
-            None => Life::Missing,
-            Some(entry) => entry.deadline.map_or(Life::Endless, Life::Until),
+            None => KeyLife::Missing,
+            Some(entry) => entry.deadline.map_or(KeyLife::Endless, KeyLife::Until),
         }
     }
 
@@ -248,7 +248,7 @@ impl Keyspace {
         debug_assert!(self.deadlines.len() <= self.entries.len());
     }
 
-    /// Takes the deadline off a key; whether it had one.
+    /// Removes the deadline of a key; returns whether it had one.
     pub(in super::super) fn clear_deadline(&mut self, key: &[u8], now: Millis) -> bool {
         let Some(entry) = self.live(key, now) else {
             return false;
@@ -274,8 +274,8 @@ impl Keyspace {
         self.entries.len()
     }
 
-    /// The entry of a key; one past its deadline goes.
-    fn live(&mut self, key: &[u8], now: Millis) -> Option<&mut Entry> {
+    /// The entry of a key; one past its deadline is removed.
+    fn live(&mut self, key: &[u8], now: Millis) -> Option<&mut KeyEntry> {
         self.scope.asks_for(key);
         let over = self
             .entries
@@ -290,7 +290,7 @@ impl Keyspace {
     }
 
     fn insert(&mut self, key: &[u8], data: Data) {
-        let entry = Entry {
+        let entry = KeyEntry {
             data,
             deadline: None,
             is_touched: true,

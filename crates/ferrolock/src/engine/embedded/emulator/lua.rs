@@ -18,7 +18,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, V
 use super::commands::{self, Args, Reply};
 use super::server::Server;
 use crate::engine::Failure;
-use crate::protocol::script::{Call, Script, Value};
+use crate::protocol::call::{Call, Script, Value};
 
 /// How many VM instructions a script may run.
 const STEPS_MAX: u32 = 10_000_000;
@@ -29,7 +29,7 @@ const STEPS_COUNTED: u32 = 10_000;
 /// Only then: under a limit every value that we hand over costs a protected call, which nearly doubles the time of a script.
 const MEMORY_MAX: usize = 64 << 20;
 
-/// A Lua state with the scripts it knows.
+/// A Lua state with its compiled scripts.
 pub(in super::super) struct Interpreter {
     lua: Lua,
     /// By the address of the script, which is a static.
@@ -111,21 +111,21 @@ impl Interpreter {
         Ok(function)
     }
 
-    /// Puts the server where the functions of `redis` find it, or takes it back.
+    /// Moves the server into the Lua state, where the functions of `redis` find it, or back.
     fn exchange(&self, server: &mut Server) {
         if let Some(mut host) = self.lua.app_data_mut::<Host>() {
             std::mem::swap(&mut host.server, server);
         }
     }
 
-    /// Makes the state fit for the next run and names the failure.
+    /// Prepares the state for the next run and returns the failure.
     fn recover(&self, error: &mlua::Error) -> Failure {
         let failure = failure(error);
         if self.steps.load(Ordering::Relaxed) > STEPS_MAX {
             // Outside a run there is no limit of memory that could refuse it.
             let _ = self.count_steps();
         }
-        // A collection that fails leaves the rubbish to the next one.
+        // What a collection that fails leaves, the next one frees.
         let _ = self.lua.gc_collect();
         failure
     }
@@ -203,7 +203,7 @@ fn command(lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
     Ok(commands::execute(server, args))
 }
 
-/// Gives a reply to the script. What it takes counts from the script's next allocation on.
+/// Gives a reply to the script. Its memory counts from the script's next allocation on.
 fn hand_over(lua: &Lua, reply: Reply) -> mlua::Result<mlua::Value> {
     match reply {
         Reply::Nil | Reply::Int(_) => convert::reply(lua, reply),
@@ -211,7 +211,7 @@ fn hand_over(lua: &Lua, reply: Reply) -> mlua::Result<mlua::Value> {
     }
 }
 
-/// Runs `inner` under a limit (0: none) and puts the one before it back.
+/// Runs `inner` under a limit (0: none) and restores the one before it.
 fn with_memory_limit<R>(
     lua: &Lua,
     limit: usize,
@@ -247,7 +247,7 @@ impl fmt::Display for TooManySteps {
 
 impl StdError for TooManySteps {}
 
-/// The code and the text of what a script ended with.
+/// Code and text of the error that a script ended with.
 fn failure(error: &mlua::Error) -> Failure {
     let text = text_of(error);
     let is_code = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -263,7 +263,7 @@ fn failure(error: &mlua::Error) -> Failure {
     }
 }
 
-/// One line: what a script's `pcall` sees, and what a caller is told.
+/// One line: what a script's `pcall` sees, and what the caller fails with.
 fn text_of(error: &mlua::Error) -> String {
     let text = if let Some(Raised(text)) = error.downcast_ref() {
         text.clone()
@@ -274,7 +274,7 @@ fn text_of(error: &mlua::Error) -> String {
             mlua::Error::MemoryError(_) => {
                 format!("LIMIT the script took more than {MEMORY_MAX} bytes")
             }
-            // Below the text stands where it happened.
+            // Below the text is the place in the script.
             mlua::Error::RuntimeError(text) => match text.split_once("\nstack traceback:") {
                 Some((text, _)) => text.to_owned(),
                 None => text.clone(),

@@ -26,7 +26,7 @@ pub(in super::super) fn float(text: &[u8]) -> Option<f64> {
     (!too_large && !too_small).then_some(number)
 }
 
-/// Reads an end of a range of scores: beyond what a double can hold is an infinity or zero, and so is nothing.
+/// Reads an end of a range of scores: numbers beyond a double are an infinity or zero, and an empty text is zero.
 pub(in super::super) fn bound(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii_start();
     if text.is_empty() {

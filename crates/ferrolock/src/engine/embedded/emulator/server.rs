@@ -19,12 +19,12 @@ pub(in super::super) struct Server {
     random: fastrand::Rng,
 }
 
-/// Who listens elsewhere.
+/// The listeners of other processes.
 #[derive(Debug)]
 enum Far {
-    /// There is no elsewhere.
+    /// There are no other processes.
     Nowhere,
-    /// In other processes: counted for the channels that the next script is likely to publish on.
+    /// Counted for the channels that the next script is likely to publish on.
     #[cfg(target_os = "linux")]
     Counted {
         counts: Vec<(Vec<u8>, usize)>,
@@ -33,7 +33,7 @@ enum Far {
     },
 }
 
-/// What was published, and where.
+/// A published message, and its channel.
 #[derive(Debug)]
 pub(in super::super) struct Message {
     pub(in super::super) channel: Vec<u8>,
@@ -48,7 +48,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A server whose random numbers begin there.
+    /// A server whose random numbers begin at that seed.
     pub(in super::super) fn seeded(seed: u64) -> Self {
         Self {
             keys: Keyspace::default(),
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Sets the time that the next script sees and removes what is due by it.
+    /// Sets the time that the next script sees and removes keys past their deadlines.
     pub(in super::super) fn begin(&mut self, micros: i64) {
         debug_assert!(self.outbox.is_empty());
         // Two threads may read the clock in one order and get here in the other.
@@ -82,14 +82,14 @@ impl Server {
         self.random.fork()
     }
 
-    /// So many listen to each of these channels elsewhere.
+    /// Sets how many listen to each of these channels in other processes.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn set_far(&mut self, counts: Vec<(Vec<u8>, usize)>) {
         let missing = Vec::new();
         self.far = Far::Counted { counts, missing };
     }
 
-    /// The channels that were published on without being counted: what the script was told of them may be wrong.
+    /// The channels that were published on without being counted: the replies of `PUBLISH` to the script may be wrong.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn missing_channels(&self) -> &[Vec<u8>] {
         match &self.far {
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Takes a message for after the script; how many will hear it.
+    /// Keeps a message until the script has ended; returns how many will get it.
     pub(in super::super) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
         self.outbox.push(Message {
             channel: channel.to_vec(),
@@ -112,7 +112,7 @@ impl Server {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What was published, for each listener that is to hear it.
+    /// Each published message, for each of its listeners.
     pub(in super::super) fn take_mail(&mut self) -> Vec<(Arc<dyn Listener>, Signal)> {
         let outbox = self.take_outbox();
         outbox
@@ -127,7 +127,7 @@ impl Server {
         self.channels.count(&message.channel) > 0
     }
 
-    /// A message, for each listener here that is to hear it.
+    /// A message, for each of its listeners here.
     pub(in super::super) fn mail_of(
         &self,
         message: &Message,

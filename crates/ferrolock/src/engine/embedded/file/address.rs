@@ -1,4 +1,4 @@
-//! What stands behind `file:`.
+//! The part of an address behind `file:`.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use crate::engine::percent_decoded;
 
 /// Where a store is, and what it may lie on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StorePlace {
     pub(super) path: PathBuf,
-    /// Also on a file system over which machines, or a program in between, share files.
+    /// Also allowed on a file system over which machines, or a program in between, share files.
     pub(super) on_any_file_system: bool,
 }
 
-impl Place {
+impl StorePlace {
     /// Reads `PATH`, `///PATH` or `//localhost/PATH`, with `?filesystem=any` behind it or without.
     pub(crate) fn parse(rest: &str) -> Result<Self, String> {
         let (path, question) = match rest.split_once('?') {
@@ -46,7 +46,7 @@ impl Place {
         })
     }
 
-    /// The address that leads here again.
+    /// The address of this place: parsed, it gives the same place.
     pub(super) fn address(&self) -> String {
         let path = self.path.to_string_lossy();
         let path = path.replace('%', "%25").replace('?', "%3F");
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_read_and_told_again() {
+    fn a_path_is_read_and_its_address_gives_the_same_path() {
         for (text, path) in [
             ("/var/locks", "/var/locks"),
             ("locks", "locks"),
@@ -93,30 +93,30 @@ mod tests {
             ("/a%20b%3Fc%25", "/a b?c%"),
             ("/größe", "/größe"),
         ] {
-            let place = Place::parse(text).unwrap();
+            let place = StorePlace::parse(text).unwrap();
 
             assert_eq!(place.path, PathBuf::from(path));
             let again = place.address();
             assert_eq!(
-                Place::parse(again.strip_prefix("file:").unwrap()),
+                StorePlace::parse(again.strip_prefix("file:").unwrap()),
                 Ok(place)
             );
         }
     }
 
     #[test]
-    fn an_unsafe_file_system_is_allowed_by_name_only() {
+    fn an_unsafe_file_system_is_allowed_only_by_the_option() {
         assert!(
-            Place::parse("/a?filesystem=any")
+            StorePlace::parse("/a?filesystem=any")
                 .unwrap()
                 .on_any_file_system
         );
-        assert!(!Place::parse("/a").unwrap().on_any_file_system);
-        assert!(Place::parse("/a?filesystem=none").is_err());
+        assert!(!StorePlace::parse("/a").unwrap().on_any_file_system);
+        assert!(StorePlace::parse("/a?filesystem=none").is_err());
     }
 
     #[test]
-    fn what_is_no_path_is_told() {
+    fn an_address_without_a_valid_path_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "no path"),
             ("//", "no path"),
@@ -129,7 +129,7 @@ mod tests {
             ("/%ff", "UTF-8"),
             ("/a%00", "zero byte"),
         ] {
-            let told = Place::parse(text).unwrap_err();
+            let told = StorePlace::parse(text).unwrap_err();
             assert!(told.contains(why), "{text}: {told}");
         }
     }

@@ -1,7 +1,7 @@
 //! Which entries of a call's lock belong to processes that have ended, and what frees each.
 //!
-//! A holder, or one who waits in a queue, stands in the store as `client:number`, and the store knows to which process
-//! a client belongs. Where such entries stand, and which call frees one, is for the scheme of the lock to say.
+//! The store keeps a holder, or a waiter in a queue, as `client:number`, and knows to which process a client belongs.
+//! The scheme of the lock says under which keys such entries are, and which call frees one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::super::emulator::keyspace::Data;
 use super::super::emulator::server::Server;
 use super::map::Change;
 use super::rows;
-use super::session::{Life, Others};
+use super::session::{Others, SessionLife};
 use crate::engine::Failure;
+use crate::protocol::call::Call;
 use crate::protocol::scheme::{client_of, dead_bearer, scheme_of};
-use crate::protocol::script::Call;
 
-/// So many entries are freed with one call, which waits for it; the next call frees the next ones. Each is told to those who
-/// wait, so a next call comes.
+/// At most this many entries are freed with one call, which waits for it; the next call frees the next ones. Each entry that
+/// is freed wakes waiters, so a next call comes.
 const FREED_MAX: usize = 16;
 
-/// Of so many clients it is asked with one call whether they live: each costs a look into the table and a call of the system.
+/// One call checks for at most this many clients whether they live: each costs a look into the table and a system call.
 const ASKED_MAX: usize = 64;
 
 /// What was found under the keys of a call.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundEntries {
     pub(super) dead: Vec<Dead>,
-    /// Sessions of others that live, and stand in the way of listeners to that channel.
+    /// Channels of locks, and the living sessions of other processes that hold or wait for these locks.
     pub(super) alive: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Dead {
     pub(super) lock: Arc<str>,
     pub(super) entry: Arc<str>,
     pub(super) session: Arc<str>,
-    /// What frees it.
+    /// The call that frees it.
     pub(super) freeing: Call,
 }
 
-/// Asks for each client once.
+/// Checks each client once.
 struct Lives<'a> {
     others: &'a mut Others,
     change: &'a Change,
     own: Option<&'a str>,
-    known: BTreeMap<String, Option<(Arc<str>, Life)>>,
+    known: BTreeMap<String, Option<(Arc<str>, SessionLife)>>,
 }
 
 /// Looks through the values of a call, which are loaded.
@@ -55,10 +55,10 @@ pub(super) fn find(
     change: &Change,
     own: Option<&str>,
     call: &Call,
-) -> Result<Found, Failure> {
-    let mut found = Found::default();
+) -> Result<FoundEntries, Failure> {
+    let mut found = FoundEntries::default();
     let now = server.now();
-    // Most locks are free, and of a free one nothing need be asked.
+    // Most locks are free, and a free one has no entries to check.
     let mut keys = call.keys.iter().map(|key| key.as_bytes());
     let is_free = !keys.any(|key| server.keys.get(key, now).is_some());
     let Some(scheme) = (!is_free).then(|| scheme_of(call)).flatten() else {
@@ -82,13 +82,13 @@ pub(super) fn find(
                 continue;
             };
             match life {
-                Life::Alive => {
+                SessionLife::Alive => {
                     let channel = scheme.waiting().channel.clone();
                     found
                         .alive
                         .extend(channel.map(|channel| (channel, session)));
                 }
-                Life::Dead if !stays(change, entry)? => {
+                SessionLife::Dead if !stays(change, entry)? => {
                     let entry: Arc<str> = entry.into();
                     found.dead.push(Dead {
                         lock: scheme.name().clone(),
@@ -98,7 +98,7 @@ pub(super) fn find(
                     });
                 }
                 // Its lease decides.
-                Life::Dead | Life::Unknown => {}
+                SessionLife::Dead | SessionLife::Unknown => {}
             }
         }
     }
@@ -119,8 +119,8 @@ fn entries(data: &Data) -> Vec<&str> {
     texts.filter(|entry| client_of(entry).is_some()).collect()
 }
 
-/// The same; where there are more than are asked for with one call, each call begins elsewhere, so that living ones in front do
-/// not hide dead ones behind them for good.
+/// The same. If there are more than one call checks, each call begins elsewhere, so that living ones in front do not hide
+/// dead ones behind them for good.
 fn entries_from_anywhere(data: &Data, now_ms: i64) -> Vec<&str> {
     let mut entries = entries(data);
     if entries.len() > ASKED_MAX {
@@ -130,16 +130,16 @@ fn entries_from_anywhere(data: &Data, now_ms: i64) -> Vec<&str> {
     entries
 }
 
-/// Whether the entry was left there to stay when its process ends.
+/// Whether the entry was left to stay after its process ends.
 fn stays(change: &Change, entry: &str) -> Result<bool, Failure> {
     let row = change.get(&rows::staying(entry.as_bytes()))?;
     Ok(row.is_some())
 }
 
 impl Lives<'_> {
-    /// The session of an entry of another process, and whether it lives. None: it is our own, or of a client that the store does
-    /// not know, or too many were asked for already.
-    fn of(&mut self, entry: &str) -> Result<Option<(Arc<str>, Life)>, Failure> {
+    /// The session of an entry of another process, and whether it lives. None: it is our own, or of a client that the store
+    /// does not know, or this call has checked too many already.
+    fn of(&mut self, entry: &str) -> Result<Option<(Arc<str>, SessionLife)>, Failure> {
         let client = client_of(entry).unwrap_or_default();
         if let Some(known) = self.known.get(client) {
             return Ok(known.clone());
@@ -152,7 +152,7 @@ impl Lives<'_> {
         Ok(asked)
     }
 
-    fn ask(&mut self, client: &str) -> Result<Option<(Arc<str>, Life)>, Failure> {
+    fn ask(&mut self, client: &str) -> Result<Option<(Arc<str>, SessionLife)>, Failure> {
         let session = match self.change.get(&rows::client(client))? {
             Some(session) if Some(session) != self.own.map(str::as_bytes) => session,
             _ => return Ok(None),

@@ -1,7 +1,8 @@
-//! The directory in which a store lies, held open: whose it is, what it lies on, and who alone may begin a store in it.
+//! The directory in which a store lies, held open: its owner, its file system, and the lock for the one process that begins a
+//! store in it.
 //!
-//! Somebody may remove it and another may make it again while it is looked at. What is done inside is done in the one that
-//! was opened, never in what its path has come to mean.
+//! It may be removed and made again while a process looks at it. All changes are made in the directory that was opened,
+//! never in another one that its path leads to by now.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::address::Place;
+use super::address::StorePlace;
 use super::refused;
 use super::rows::Inode;
 use crate::engine::Failure;
@@ -56,8 +57,8 @@ pub(super) struct Directory {
 pub(super) struct Alone<'a>(&'a Directory);
 
 impl Directory {
-    /// The directory of that place, made if only itself is missing; `None`: somebody removes it just now.
-    pub(super) fn open(place: &Place) -> Result<Option<Self>, Failure> {
+    /// The directory of that place, made if only itself is missing; `None`: it is being removed just now.
+    pub(super) fn open(place: &StorePlace) -> Result<Option<Self>, Failure> {
         let asked = std::path::absolute(&place.path);
         let asked = asked.map_err(|error| trouble(&place.path, &error))?;
         let Some(handle) = opened(&asked)? else {
@@ -93,12 +94,12 @@ impl Directory {
         check_kind(&self.path, u64::from(found.f_type as u32))
     }
 
-    /// Where it was found, for messages and for others.
+    /// Where it was found, for messages and for other files.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The way to what lies in it, for as long as it is open.
+    /// The path to the files in it, for as long as it is open.
     pub(super) fn inside(&self) -> &Path {
         &self.inside
     }
@@ -107,15 +108,15 @@ impl Directory {
         self.inode
     }
 
-    /// Keeps all others from beginning a store here, unless one of them is about to, or uses what is left of one. The file
-    /// `store` cannot do that: its lock goes with it when somebody removes it.
+    /// Keeps all others from beginning a store here; `None`: one of them is about to, or uses what is left of one. A lock on
+    /// the file `store` cannot do that: it is lost when the file is removed.
     pub(super) fn alone(&self) -> Result<Option<Alone<'_>>, Failure> {
         let is_ours = self.try_lock(FlockOperation::NonBlockingLockExclusive)?;
         Ok(is_ours.then_some(Alone(self)))
     }
 
-    /// Keeps all from beginning a store here, for as long as this is open or until [`Directory::unlock`], beside others who
-    /// do the same. False: one of them is about to.
+    /// Keeps all from beginning a store here, for as long as this is open or until [`Directory::unlock`]; several processes may
+    /// do so at once. False: another process is about to begin one.
     pub(super) fn share(&self) -> Result<bool, Failure> {
         self.try_lock(FlockOperation::NonBlockingLockShared)
     }
@@ -140,7 +141,7 @@ impl Directory {
 }
 
 impl Alone<'_> {
-    /// Goes on as one who uses what was begun. False: another process came in between.
+    /// Turns the lock into a shared one, of a user of the store. False: another process took it in between.
     pub(super) fn share(self) -> Result<bool, Failure> {
         let directory = self.0;
         std::mem::forget(self);
@@ -183,7 +184,7 @@ fn opened(path: &Path) -> Result<Option<File>, Failure> {
     }
 }
 
-/// Only its user may change a store: the locks of others would be at anybody's mercy.
+/// Only its user may change a store: else any user could take or remove its locks.
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), Failure> {
     let user = rustix::process::geteuid().as_raw();
     let shown = path.display();
@@ -226,7 +227,7 @@ pub(super) fn inode_of(file: impl std::os::fd::AsFd) -> Result<Inode, Failure> {
     })
 }
 
-/// Whether that very file lies there.
+/// Whether the file at that path is this one.
 pub(super) fn is_at(path: &Path, inode: Inode) -> bool {
     let found = rustix::fs::stat(path);
     found.is_ok_and(|found| (found.st_dev, found.st_ino) == (inode.device, inode.number))
@@ -236,7 +237,7 @@ pub(super) fn trouble(path: &Path, error: &io::Error) -> Failure {
     io_trouble(&path.display().to_string(), error)
 }
 
-/// What a caller is told of the system's error.
+/// What a caller fails with for an error of the system.
 pub(super) fn io_trouble(what: &str, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "ENOSPC",
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_systems_of_others_are_refused_by_their_types() {
+    fn shared_file_systems_are_refused_by_their_types() {
         let check = |kind| check_kind(Path::new("/somewhere"), kind);
 
         for (kind, name) in [

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::super::emulator::lua::Interpreter;
-use super::address::Place;
+use super::address::StorePlace;
 use super::directory::inode_of;
-use super::folder::{self, Entry, Folder, Found, Rest};
-use super::leaving::Leaving;
-use super::map::{Map, Opening};
+use super::folder::{self, Folder, FolderTry, FoundDirectory, StoreRest};
+use super::leaving::LeavingProgress;
+use super::map::{Map, OpenedMap};
 use super::process_end::ProcessEnds;
 use super::refused;
 use super::rows::Inode;
@@ -20,42 +20,42 @@ use super::store::{Effects, Store};
 use super::turn::Turn;
 use super::wakes::{Sender, Socket};
 use crate::engine::{Clock, Failure, KEEPER_THREAD, Signal, Tick, unpoisoned};
-use crate::protocol::script::{Call, Value};
+use crate::protocol::call::{Call, Value};
 
 /// How much a store can hold; its file grows as it is used.
 const SIZE: usize = 1 << 30;
 
-/// How often a store is tried that could be begun anew if nobody used it.
+/// How often opening is tried while other processes use what is left of a store that has to be begun anew.
 const TRIES: u32 = 500;
 const TRY_EVERY: Duration = Duration::from_millis(2);
 
 /// What came of a try to open a store.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum StoreTry {
     Now(&'static Environment),
     Later,
-    InUse(Rest),
+    InUse(StoreRest),
 }
 
 /// The stores that this process has open, and the directories in which it is about to open one.
 #[derive(Debug)]
-struct Table {
-    /// By the inode of the file `store`, which stays taken while it is here: a second way to a directory, by a link or a
-    /// mount, leads to the same entry.
+struct OpenStores {
+    /// By the inode of the file `store`, which no other file gets while it is open: a second path to a directory, by a link or
+    /// a mount, leads to the same entry.
     open: Vec<(Inode, &'static Environment)>,
     opening: Vec<Inode>,
 }
 
-/// Held for a look or an entry only: a disk that stands still must not keep this process from other stores.
-static TABLE: Mutex<Table> = Mutex::new(Table {
+/// Locked for a look or an entry only: a disk that hangs must not keep this process from other stores.
+static TABLE: Mutex<OpenStores> = Mutex::new(OpenStores {
     open: Vec::new(),
     opening: Vec::new(),
 });
 
 /// Keeps other threads of this process from opening what is in a directory: LMDB must open a map only once.
-struct Alone(Inode);
+struct OnlyThread(Inode);
 
-impl Alone {
+impl OnlyThread {
     fn in_directory(inode: Inode) -> Option<Self> {
         let opening = &mut unpoisoned(&TABLE).opening;
         if opening.contains(&inode) {
@@ -66,26 +66,26 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for OnlyThread {
     fn drop(&mut self) {
         unpoisoned(&TABLE).opening.retain(|inode| *inode != self.0);
     }
 }
 
-/// Who asks, and how.
+/// Who makes a call, and how.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
-    /// Where the store's file is by the path that was asked for; `None`: where it was found.
+pub(super) struct StoreCaller {
+    /// Where the file `store` is by the path that the client gave; `None`: where it was found.
     pub(super) at: Option<Arc<Path>>,
-    /// The client whose process is to be written down.
+    /// The client for which the store has to record that it belongs to this process.
     pub(super) client: Option<Box<str>>,
-    /// When the call is not to be made any more.
+    /// From this time on the call is not made.
     pub(super) late: Option<Tick>,
-    /// It goes to the thread that waits: whoever asks must not stand still for a disk that does.
+    /// The waiting thread makes the call: the calling thread must not hang with a disk that hangs.
     pub(super) is_in_no_hurry: bool,
 }
 
-/// A store that is open; for as long as the process lives.
+/// A store that is open, for as long as the process lives.
 #[derive(Debug)]
 pub(super) struct Environment {
     pub(super) turn: Turn<Store>,
@@ -96,26 +96,25 @@ pub(super) struct Environment {
     process: u32,
     /// Whether this process has given it up, because a part of it was removed.
     is_over: Arc<AtomicBool>,
-    pub(super) leaving: Leaving,
+    pub(super) leaving: LeavingProgress,
     directory: Inode,
 }
 
 impl Environment {
-    /// The store of that place. Takes as long as another process needs that is just about to begin it, unless nobody wants
-    /// it any more.
+    /// The store of that place. Waits for another process that is about to begin it, for as long as `is_wanted`.
     pub(super) fn open(
-        place: &Place,
+        place: &StorePlace,
         is_wanted: impl Fn() -> bool,
     ) -> Result<&'static Self, Failure> {
         let mut in_use = 0;
         while is_wanted() {
             match Self::open_sized(place, SIZE)? {
-                Opened::Now(environment) => return Ok(environment),
-                Opened::InUse(rest) if in_use == TRIES => {
+                StoreTry::Now(environment) => return Ok(environment),
+                StoreTry::InUse(rest) if in_use == TRIES => {
                     return Err(folder::still_used(place, rest));
                 }
-                Opened::InUse(_) => in_use += 1,
-                Opened::Later => {}
+                StoreTry::InUse(_) => in_use += 1,
+                StoreTry::Later => {}
             }
             nap();
         }
@@ -123,31 +122,31 @@ impl Environment {
     }
 
     /// Never waits for another process.
-    pub(super) fn open_sized(place: &Place, size: usize) -> Result<Opened, Failure> {
+    pub(super) fn open_sized(place: &StorePlace, size: usize) -> Result<StoreTry, Failure> {
         let Some(found) = Folder::find(place)? else {
-            return Ok(Opened::Later);
+            return Ok(StoreTry::Later);
         };
         if let Some(known) = Self::known(&found)? {
-            return Ok(Opened::Now(known));
+            return Ok(StoreTry::Now(known));
         }
-        let Some(_alone) = Alone::in_directory(found.directory.inode()) else {
-            return Ok(Opened::Later);
+        let Some(_alone) = OnlyThread::in_directory(found.directory.inode()) else {
+            return Ok(StoreTry::Later);
         };
         // Another thread may have opened it between the two looks.
         if let Some(known) = Self::known(&found)? {
-            return Ok(Opened::Now(known));
+            return Ok(StoreTry::Now(known));
         }
         let directory = found.directory.inode();
         match Folder::open(found, size)? {
-            Entry::Open(folder, opening) => Self::of(*folder, opening),
-            Entry::Later => Ok(Opened::Later),
-            Entry::InUse(_) if Self::is_left_in(directory) => Ok(Opened::Later),
-            Entry::InUse(rest) => Ok(Opened::InUse(rest)),
+            FolderTry::Open(folder, opened) => Self::of(*folder, opened),
+            FolderTry::Later => Ok(StoreTry::Later),
+            FolderTry::InUse(_) if Self::is_left_in(directory) => Ok(StoreTry::Later),
+            FolderTry::InUse(rest) => Ok(StoreTry::InUse(rest)),
         }
     }
 
-    /// Whether this process itself is about to leave what was a store in that directory: whoever connects again must not have to
-    /// wait until another client of this process makes a call and notices.
+    /// Whether this process itself is about to leave a store in that directory that was removed: a client that connects again
+    /// must not have to wait until another client of this process makes a call and notices the removal.
     fn is_left_in(directory: Inode) -> bool {
         let table = unpoisoned(&TABLE);
         let known: Vec<_> = table.open.iter().map(|(_, known)| *known).collect();
@@ -159,7 +158,7 @@ impl Environment {
     }
 
     /// That store, if this process has it open.
-    fn known(found: &Found) -> Result<Option<&'static Self>, Failure> {
+    fn known(found: &FoundDirectory) -> Result<Option<&'static Self>, Failure> {
         let Some(store) = &found.store else {
             return Ok(None);
         };
@@ -172,20 +171,20 @@ impl Environment {
         }
     }
 
-    fn of(folder: Folder, opening: Opening) -> Result<Opened, Failure> {
+    fn of(folder: Folder, opened: OpenedMap) -> Result<StoreTry, Failure> {
         let parts = || {
             let (sender, interpreter) = (Sender::open(folder.sessions())?, Interpreter::new()?);
             Ok((sender, interpreter, folder.turn()?, folder.turn()?))
         };
         let (sender, interpreter, ours, waits) = match parts() {
-            // Somebody removes it just now.
-            Err(Failure::Refused { code, .. }) if code == "ENOENT" => return Ok(Opened::Later),
+            // It is being removed just now.
+            Err(Failure::Refused { code, .. }) if code == "ENOENT" => return Ok(StoreTry::Later),
             parts => parts?,
         };
         // From here on nothing can fail: a map that is open, and in no table, could not be opened again.
         let (inode, is_over) = (folder.store_inode(), folder.over());
         let directory = folder.directory_inode();
-        let store = Store::new(folder, Map::of(opening), interpreter);
+        let store = Store::new(folder, Map::of(opened), interpreter);
         let environment: &'static Self = Box::leak(Box::new(Self {
             sender,
             turn: Turn::new(ours, waits, store),
@@ -193,14 +192,14 @@ impl Environment {
             call_nanos: AtomicU64::new(0),
             process: std::process::id(),
             is_over,
-            leaving: Leaving::default(),
+            leaving: LeavingProgress::default(),
             directory,
         }));
         let mut table = unpoisoned(&TABLE);
         // One that was given up may have had the same file.
         table.open.retain(|(of, _)| *of != inode);
         table.open.push((inode, environment));
-        Ok(Opened::Now(environment))
+        Ok(StoreTry::Now(environment))
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -218,18 +217,18 @@ impl Environment {
         ))
     }
 
-    /// Runs a call; and whether it is written down now to which process its client belongs.
+    /// Runs a call; also returns whether the store now has the client's process.
     pub(super) async fn call(
         &'static self,
-        asking: Asking,
+        caller: StoreCaller,
         call: Call,
     ) -> (Result<Value, Failure>, bool) {
-        let is_for_later = asking.is_in_no_hurry;
+        let is_for_later = caller.is_in_no_hurry;
         let work = move |store: &mut Store| {
-            if asking.late.is_some_and(|late| Clock::Boot.now() >= late) {
+            if caller.late.is_some_and(|late| Clock::Boot.now() >= late) {
                 return (Err(too_late()), Effects::default());
             }
-            store.call(asking.at.as_deref(), asking.client.as_deref(), &call)
+            store.call(caller.at.as_deref(), caller.client.as_deref(), &call)
         };
         let begun = Clock::Boot.now();
         let tried = match is_for_later {
@@ -248,14 +247,14 @@ impl Environment {
             let (reply, effects) = work(store);
             Box::new(move || {
                 let knows_client = self.finish(effects);
-                // Whoever asked may be gone.
+                // The caller may have given up.
                 let _ = tell.send((reply, knows_client));
             })
         }));
         told.await.unwrap_or_else(|_| (Err(no_thread()), false))
     }
 
-    /// Does it in a turn of its own, here and now if nobody else is inside.
+    /// Runs the work in a turn of its own: here and now, or if the turn is taken, on the waiting thread.
     pub(super) async fn perform<R: Send + 'static>(
         &'static self,
         work: impl FnOnce(&mut Store) -> Result<R, Failure> + Send + 'static,
@@ -278,7 +277,7 @@ impl Environment {
         told.await.unwrap_or_else(|_| Err(no_thread()))
     }
 
-    /// The same when nobody waits for it.
+    /// The same, without waiting for the result.
     pub(super) fn post(&'static self, work: impl FnOnce(&mut Store) + Send + 'static) {
         if self.check_process().is_err() {
             return;
@@ -296,7 +295,7 @@ impl Environment {
         }
     }
 
-    /// Says what a call has to say, now that its turn is over; whether its client is known.
+    /// Logs and sends what a call left to be done after its turn; returns whether the store has the client's process.
     fn finish(&'static self, effects: Effects) -> bool {
         self.leave_if_over();
         for (lock, owner) in &effects.freed {
@@ -306,7 +305,7 @@ impl Environment {
         if !deaf.is_empty() {
             self.post(move |store| {
                 // At worst they are counted as listeners a little longer.
-                let _ = store.are_deaf(&deaf);
+                let _ = store.remove_deaf(&deaf);
             });
         }
         for (channel, session) in effects.in_the_way {
@@ -329,12 +328,12 @@ impl Environment {
             });
     }
 
-    /// Nobody listens to that channel here any more.
+    /// The last listener of that channel in this process has left.
     pub(super) fn forget(&self, channel: &[u8]) {
         self.process_ends.forget(channel);
     }
 
-    /// Hears what other processes send to that session, for the listeners here.
+    /// Receives what other processes send to that session, for the listeners here.
     pub(super) fn hear(&'static self, session: &str) -> std::io::Result<Socket> {
         let hears = |channel: &[u8], payload: &[u8]| self.wake(channel, payload);
         self.sender.listen(session, hears)
@@ -351,7 +350,7 @@ impl Environment {
         self.turn.look(Store::lifeline)
     }
 
-    /// Why a call did not get its turn: asked when it was given up, and may have left the line.
+    /// Why a call did not get its turn: called after its caller gave up, when the call may have left the line.
     pub(super) fn trouble(&self) -> Option<Failure> {
         let who = match self.turn.holder() {
             Some(process) if process != self.process => format!("process {process}"),
@@ -363,7 +362,7 @@ impl Environment {
         )))
     }
 
-    /// A call that ran here and now took so long.
+    /// Notes how long a call took that ran on its caller's thread.
     fn measured(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let before = self.call_nanos.load(Ordering::Relaxed);
@@ -376,7 +375,7 @@ impl Environment {
     }
 }
 
-/// It ends clients too, whose last release it has sent.
+/// Whether this is the keeper's thread: it also ends clients, after it has sent their last release.
 fn is_keeper() -> bool {
     std::thread::current().name() == Some(KEEPER_THREAD)
 }

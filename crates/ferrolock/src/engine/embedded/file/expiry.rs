@@ -1,4 +1,4 @@
-//! Removes what is past its deadline: whoever asks for it finds it gone anyway.
+//! Removes keys past their deadlines: calls see them as gone anyway.
 
 use super::super::emulator::keyspace::Millis;
 use super::map::{Change, Map};
@@ -12,12 +12,12 @@ const PURGED_MAX: usize = 16;
 /// changed, and there is little room for copies.
 const ROUNDS: usize = 100;
 
-/// Removes a few of them.
+/// Removes a few keys past their deadlines.
 pub(super) fn purge(change: &mut Change, now: Millis) -> Result<(), Failure> {
     purge_some(change, now).map(drop)
 }
 
-/// Removes many of them in changes of their own, if the store is full: a call that is refused removes nothing.
+/// Removes many of them in separate changes, if the store is full: a call that is refused removes nothing.
 pub(super) fn make_room(map: &mut Map, now: Millis) -> Result<(), Failure> {
     for _ in 0..ROUNDS {
         if !map.is_full() {
@@ -33,7 +33,7 @@ pub(super) fn make_room(map: &mut Map, now: Millis) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many there were.
+/// Returns how many were removed.
 fn purge_some(change: &mut Change, now: Millis) -> Result<usize, Failure> {
     for purged in 0..PURGED_MAX {
         let Some((name, _)) = change.first(rows::DEADLINES)? else {

@@ -1,4 +1,4 @@
-//! A store in its directory: how it is begun, how others take part in it, and how long it is what was opened.
+//! A store in its directory: how a process begins it, how others join it, and how they notice that it was removed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::address::Place;
+use super::address::StorePlace;
 use super::directory::{Directory, inode_of, is_at, trouble};
 use super::header::{Header, Mismatch, UNFINISHED, World};
-use super::map::{self, Opening};
+use super::map::{self, OpenedMap};
 use super::parts::{self, Extent, SESSIONS, STORE, TURN, none_if_missing};
 use super::refused;
 use super::rows::Inode;
@@ -26,7 +26,7 @@ const LOOK_EVERY_MICROS: i64 = 100_000;
 #[derive(Debug)]
 pub(super) struct Folder {
     directory: Directory,
-    /// The file `store`, whose lock we share, as that of the directory: where it should be, and which it is.
+    /// Path and inode of the file `store`. We share its lock, and that of the directory.
     store_path: PathBuf,
     store_inode: Inode,
     store: File,
@@ -37,25 +37,25 @@ pub(super) struct Folder {
 
 /// A directory, and the file `store` in it, if there is one.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundDirectory {
     pub(super) directory: Directory,
     pub(super) store: Option<File>,
 }
 
-/// What came of a try to open a store.
+/// The outcome of one attempt to open a store.
 #[derive(Debug)]
-pub(super) enum Entry {
-    Open(Box<Folder>, Opening),
-    /// Somebody is about to begin it or is inside, or it was removed or replaced just now.
+pub(super) enum FolderTry {
+    Open(Box<Folder>, OpenedMap),
+    /// Another process is about to begin it or has the turn, or it was removed or replaced just now.
     Later,
-    /// It cannot be begun anew while somebody has its lock.
-    InUse(Rest),
+    /// It cannot be begun anew while another process has its lock.
+    InUse(StoreRest),
 }
 
 /// What may be left of a store that is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// All of it, of before the machine was started.
+pub(super) enum StoreRest {
+    /// All of it, from before the machine was started.
     OfOtherBoot,
     /// A part of it.
     Half,
@@ -63,31 +63,31 @@ pub(super) enum Rest {
 
 /// A step on the way into a store.
 enum Step {
-    In(File, Header, Opening),
+    In(File, Header, OpenedMap),
     Begin,
     Later,
-    InUse(Rest),
+    InUse(StoreRest),
 }
 
 impl Folder {
-    /// Where the store of that place is, or could be begun; `None`: somebody removes it just now.
-    pub(super) fn find(place: &Place) -> Result<Option<Found>, Failure> {
+    /// Where the store of that place is, or could be begun; `None`: it is being removed just now.
+    pub(super) fn find(place: &StorePlace) -> Result<Option<FoundDirectory>, Failure> {
         let Some(directory) = Directory::open(place)? else {
             return Ok(None);
         };
         let store = store_file(&directory)?;
-        // Asked first of all: nobody shall be told to change the rights of a directory that is no store.
+        // Checked before the rights: no error may ask a user to change the rights of a directory that is no store.
         if store.is_none() && !are_all_ours(&directory)? && store_file(&directory)?.is_none() {
             return Err(foreign(&directory));
         }
         directory.check()?;
-        Ok(Some(Found { directory, store }))
+        Ok(Some(FoundDirectory { directory, store }))
     }
 
-    /// Takes part in the store, or begins it, unless others are in the way just now.
-    pub(super) fn open(found: Found, size: usize) -> Result<Entry, Failure> {
+    /// Joins the store, or begins it, unless other processes prevent it just now.
+    pub(super) fn open(found: FoundDirectory, size: usize) -> Result<FolderTry, Failure> {
         let here = World::here()?;
-        let Found { directory, store } = found;
+        let FoundDirectory { directory, store } = found;
         let joined = match store {
             Some(store) => join(&directory, store, &here, size),
             None => Ok(Step::Begin),
@@ -97,14 +97,14 @@ impl Folder {
             joined => joined,
         };
         match step {
-            Ok(Step::In(store, header, opening)) => {
+            Ok(Step::In(store, header, opened)) => {
                 let folder = Self::of(directory, store, header)?;
-                Ok(Entry::Open(Box::new(folder), opening))
+                Ok(FolderTry::Open(Box::new(folder), opened))
             }
-            Ok(Step::InUse(rest)) => Ok(Entry::InUse(rest)),
-            Ok(Step::Later | Step::Begin) => Ok(Entry::Later),
-            // Somebody removes what was just there: the next try will see what is left.
-            Err(Failure::Refused { code, .. }) if code == "ENOENT" => Ok(Entry::Later),
+            Ok(Step::InUse(rest)) => Ok(FolderTry::InUse(rest)),
+            Ok(Step::Later | Step::Begin) => Ok(FolderTry::Later),
+            // A file is being removed just now: the next try will see what is left.
+            Err(Failure::Refused { code, .. }) if code == "ENOENT" => Ok(FolderTry::Later),
             Err(failure) => Err(failure),
         }
     }
@@ -121,8 +121,8 @@ impl Folder {
         })
     }
 
-    /// Whether the store that was opened is still the one at its path, and at the path by which it was asked for: a link on
-    /// the way may lead elsewhere by now.
+    /// Whether the store that was opened is still the one at its path, or if given, at the path that the client asked for: a
+    /// link on the way may lead elsewhere by now.
     pub(super) fn verify_in_place(&mut self, asked: Option<&Path>, micros: i64) -> bool {
         if micros.saturating_sub(self.looked_micros) >= LOOK_EVERY_MICROS {
             self.look(micros);
@@ -137,8 +137,8 @@ impl Folder {
         is_there
     }
 
-    /// Looks for all its parts. Nobody else can join a store of which one is missing; so this process gives it up too, for
-    /// good. Its locks stay until [`Folder::leave`].
+    /// Looks for all its parts. No other process can join a store of which one is missing; so this process gives it up too,
+    /// for good. Its file locks stay until [`Folder::leave`].
     pub(super) fn look(&mut self, micros: i64) {
         self.looked_micros = micros;
         let extent = parts::extent(self.directory.inside(), &self.header, self.device());
@@ -147,14 +147,14 @@ impl Folder {
         }
     }
 
-    /// Stands in nobody's way any more who wants to begin the store anew.
+    /// Gives up the file locks, so that another process can begin the store anew.
     pub(super) fn leave(&self) {
         // The locks are ours, so this does not fail.
         let _ = flock(&self.store, FlockOperation::Unlock);
         self.directory.unlock();
     }
 
-    /// Tells whether this process has given the store up.
+    /// A flag that is true once this process has given the store up.
     pub(super) fn over(&self) -> Arc<AtomicBool> {
         self.is_over.clone()
     }
@@ -185,7 +185,7 @@ impl Folder {
     }
 }
 
-/// Takes part in a store that is there.
+/// Joins a store that is there.
 fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result<Step, Failure> {
     if !try_lock(directory, &store, FlockOperation::NonBlockingLockShared)? {
         return Ok(Step::Later);
@@ -207,7 +207,7 @@ fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result
         return Ok(Step::Begin);
     }
     step();
-    // LMDB has locks of its own for those who open it, at which one that is stopped would stop the next.
+    // LMDB has locks of its own for opening: a process stopped while it has one would block the next.
     let turn = turn_file(directory)?;
     if !try_lock(directory, &turn, FlockOperation::NonBlockingLockExclusive)? {
         return Ok(Step::Later);
@@ -229,21 +229,21 @@ fn join(directory: &Directory, store: File, here: &World, size: usize) -> Result
     let map = directory.path().join(&header.map);
     map::check_not_empty(&map)?;
     step();
-    let opening = Opening::open(&map, size)?;
+    let opened = OpenedMap::open(&map, size)?;
     step();
     if extent()? != Extent::Whole {
-        remove_what_lmdb_made(directory, &header, opening);
+        remove_what_lmdb_made(directory, &header, opened);
         return Ok(Step::Later);
     }
-    Ok(Step::In(store, header, opening))
+    Ok(Step::In(store, header, opened))
 }
 
-/// LMDB makes its files if they are missing: somebody removed them just then. Of a store that was half removed they would make
+/// Removes the files that LMDB made because they had just been removed. They would turn a store that was half removed into
 /// one with replaced parts.
-fn remove_what_lmdb_made(directory: &Directory, header: &Header, opening: Opening) {
-    // The file of locks says nothing that anybody could miss.
-    let is_made = [opening.is_new(), true];
-    drop(opening);
+fn remove_what_lmdb_made(directory: &Directory, header: &Header, opened: OpenedMap) {
+    // The file of locks has no data that could be lost.
+    let is_made = [opened.is_new(), true];
+    drop(opened);
     let Ok(files) = parts::files(directory.inside(), &header.map) else {
         return;
     };
@@ -256,16 +256,16 @@ fn remove_what_lmdb_made(directory: &Directory, header: &Header, opening: Openin
     }
 }
 
-/// Begins a store, if nobody uses what is there.
+/// Begins a store, if no process uses what is there.
 fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failure> {
     let Some(alone) = directory.alone()? else {
-        // One who begins a store lets nobody share the directory.
+        // A process that begins a store has the directory's lock alone.
         return match directory.share()? {
             true => in_use(directory, here),
             false => Ok(Step::Later),
         };
     };
-    // A child may have nothing of its process but the lock of the session's file.
+    // A child process may keep the lock of the session's file, and nothing else, after its parent ended.
     if parts::have_living_sessions(directory.inside()).map_err(|error| directory.trouble(&error))? {
         return in_use(directory, here);
     }
@@ -276,11 +276,11 @@ fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failu
     };
     let store_inode = inode_of(&store)?;
     step();
-    // Whoever has it alone knows that nobody uses the store, also where directories have no locks.
+    // The process that has this lock alone knows that no other uses the store, also where directories have no locks.
     if !try_lock(directory, &store, FlockOperation::NonBlockingLockExclusive)? {
         return in_use(directory, here);
     }
-    // What was read before may have been true before only; and what lies at the path, another store's.
+    // Another process may have begun a store since the last look, and the file at the path may be that store's.
     if !is_at(&directory.path().join(STORE), store_inode) {
         return Ok(Step::Later);
     }
@@ -296,15 +296,15 @@ fn begin(directory: &Directory, here: &World, size: usize) -> Result<Step, Failu
     }
 }
 
-/// What somebody is told who would begin the store, and finds that others use what is there.
+/// The outcome for a process that would begin the store, and finds that others use what is there.
 fn in_use(directory: &Directory, here: &World) -> Result<Step, Failure> {
     let Some(store) = store_file(directory)? else {
-        return Ok(Step::InUse(Rest::Half));
+        return Ok(Step::InUse(StoreRest::Half));
     };
     Ok(match header(directory, &store, here) {
         Ok(header) if !is_half(directory, &header, inode_of(&store)?) => Step::Later,
-        Ok(_) | Err(Mismatch::Empty | Mismatch::Unfinished) => Step::InUse(Rest::Half),
-        Err(Mismatch::OtherBoot) => Step::InUse(Rest::OfOtherBoot),
+        Ok(_) | Err(Mismatch::Empty | Mismatch::Unfinished) => Step::InUse(StoreRest::Half),
+        Err(Mismatch::OtherBoot) => Step::InUse(StoreRest::OfOtherBoot),
         Err(Mismatch::Refused(failure)) => return Err(failure),
     })
 }
@@ -314,7 +314,7 @@ fn is_half(directory: &Directory, header: &Header, store: Inode) -> bool {
     matches!(extent, Ok(Extent::Halved))
 }
 
-/// Begins a store; what one of before left is removed.
+/// Begins a store; removes what an earlier one left.
 fn begin_alone(
     directory: &Directory,
     mut store: File,
@@ -324,11 +324,11 @@ fn begin_alone(
     let told = |error: io::Error| directory.trouble(&error);
     let inside = directory.inside();
     step();
-    // From here on, until the header is whole, the store is known as an unfinished one of ours, whoever finds it.
+    // From here on, until the header is whole, other processes see an unfinished store of ours.
     store.write_all_at(UNFINISHED.as_bytes(), 0).map_err(told)?;
     step();
     store.set_len(UNFINISHED.len() as u64).map_err(told)?;
-    // After a power cut it must be found as one of the two, else it could not be told from what is not ours.
+    // After a power cut the file must have this line or the whole header, else it could not be recognized as ours.
     store.sync_all().map_err(told)?;
     step();
     parts::clear(inside).map_err(told)?;
@@ -343,7 +343,7 @@ fn begin_alone(
     step();
     parts::new_file(&inside.join(TURN)).map_err(told)?;
     step();
-    let opening = Opening::begin_new(&directory.path().join(&map_name), size)?;
+    let opened = OpenedMap::begin_new(&directory.path().join(&map_name), size)?;
     step();
     let files = parts::files(inside, &map_name).map_err(told)?;
     let [Some(data), Some(locks), Some(turn)] = files else {
@@ -356,16 +356,16 @@ fn begin_alone(
     store.write_all(header.write().as_bytes()).map_err(told)?;
     store.sync_all().map_err(told)?;
     step();
-    // Somebody may have removed a part of it meanwhile.
+    // A part of it may have been removed meanwhile.
     let store_inode = inode_of(&store)?;
     let extent = parts::extent(inside, &header, store_inode.device).map_err(told)?;
     if extent != Extent::Whole || !is_at(&directory.path().join(STORE), store_inode) {
         return Ok(Step::Later);
     }
     step();
-    // Between the two nobody can find it other than begun.
+    // If another process gets the lock in between, it finds a store that is begun.
     lock_shared(&store).map_err(told)?;
-    Ok(Step::In(store, header, opening))
+    Ok(Step::In(store, header, opened))
 }
 
 fn new_folder(path: &Path) -> io::Result<()> {
@@ -411,16 +411,16 @@ fn foreign(directory: &Directory) -> Failure {
     )
 }
 
-/// The process that is about to begin the store, or is inside while others want to join, as the system tells it.
-pub(super) fn in_the_way(place: &Place) -> Option<u32> {
+/// The process that is about to begin the store, or has the turn while others want to join, by `/proc/locks`.
+pub(super) fn in_the_way(place: &StorePlace) -> Option<u32> {
     ["", STORE, TURN].into_iter().find_map(|file| {
         let file = fs::metadata(place.path.join(file)).ok()?;
         holder_of(&file)
     })
 }
 
-/// What somebody is told who cannot begin the store anew, because others use what is left of it.
-pub(super) fn still_used(place: &Place, rest: Rest) -> Failure {
+/// The error of a process that cannot begin the store anew because others use what is left of it.
+pub(super) fn still_used(place: &StorePlace, rest: StoreRest) -> Failure {
     let shown = place.path.display();
     let sessions = parts::session_files(&place.path).unwrap_or_default();
     let files = [place.path.join(STORE), place.path.clone()].into_iter();
@@ -432,18 +432,18 @@ pub(super) fn still_used(place: &Place, rest: Rest) -> Failure {
     refused(
         "INUSE",
         match rest {
-            Rest::OfOtherBoot => format!(
+            StoreRest::OfOtherBoot => format!(
                 "{shown} was begun before this machine was started, and {user} still uses it (another machine or kernel?): end that, or use another directory"
             ),
-            Rest::Half => format!(
+            StoreRest::Half => format!(
                 "a part of {shown} was removed, and {user} still uses the rest: end that, or remove the directory, and connect again"
             ),
         },
     )
 }
 
-/// The file that tells whether the store is still there, as that place names it.
-pub(super) fn store_path(place: &Place) -> PathBuf {
+/// The path of the file `store`, which shows whether the store is still there, as that place names it.
+pub(super) fn store_path(place: &StorePlace) -> PathBuf {
     let path = std::path::absolute(&place.path);
     path.unwrap_or_else(|_| place.path.clone()).join(STORE)
 }
@@ -473,7 +473,7 @@ fn try_lock(directory: &Directory, file: &File, how: FlockOperation) -> Result<b
     }
 }
 
-/// Whether it was removed: whatever lies at its path now, this file never will again.
+/// Whether the file was removed: it will never be at its path again.
 fn is_unlinked(file: &File) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| found.st_nlink == 0)
 }
@@ -487,7 +487,7 @@ fn lock_shared(store: &File) -> io::Result<()> {
     }
 }
 
-/// Between two steps others may do what they like; a test does it here.
+/// Between two steps another process may change the files; a test does it here.
 fn step() {
     #[cfg(test)]
     tests::step();

@@ -1,4 +1,4 @@
-//! The first lines of a store: what it is, and whose clock its deadlines are read from.
+//! The header of a store: what it is, and which clock its deadlines are read from.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use crate::engine::{Clock, Failure, Tick};
 const TITLE: &str = "ferrolock store";
 const FORMAT: &str = "1";
 
-/// All that is written while a store is being begun.
+/// The content of the file `store` while the store is being begun.
 pub(super) const UNFINISHED: &str = "ferrolock store\n";
 
 /// What must be the same in all processes of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct World {
-    /// Changes when the machine starts anew: no process of before lives, and the clock began again.
+    /// Changes when the machine starts anew: no earlier process lives, and the clock began again.
     boot: String,
-    /// Whose boot clock it is: each time namespace has one.
+    /// Each time namespace has its own boot clock.
     time_namespace: String,
-    /// Whose mutexes lie in the map.
+    /// The C library whose mutexes are in the map.
     c_library: &'static str,
     pointer_bits: u32,
 }
@@ -40,16 +40,16 @@ pub(super) struct Header {
 pub(super) enum Mismatch {
     /// Nothing is written yet.
     Empty,
-    /// Whoever began it did not come to an end.
+    /// The process that began it did not finish.
     Unfinished,
-    /// Of a time before the machine was started anew.
+    /// From before the machine was started anew.
     OtherBoot,
-    /// Nothing that we may touch.
+    /// Not a store that we may touch.
     Refused(Failure),
 }
 
 impl World {
-    /// The one that this process lives in.
+    /// The world of this process.
     pub(super) fn here() -> Result<Self, Failure> {
         let read = |path: &str| {
             std::fs::read_to_string(path)
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn another_world_is_told_apart() {
+    fn a_header_of_another_boot_namespace_or_library_is_refused() {
         let header = header();
         let text = header.write();
         let code = |world: &World| match Header::read(&text, world) {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_not_ours_is_refused_whole() {
+    fn a_header_that_is_cut_off_or_not_ours_is_refused() {
         let header = header();
         let text = header.write();
 

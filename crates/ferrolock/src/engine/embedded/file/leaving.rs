@@ -1,7 +1,7 @@
 //! How a process leaves a store of which a part was removed.
 //!
-//! Others may begin the store anew as soon as this process has given up its locks on what is left. So first of all, what it holds
-//! there is lost.
+//! Other processes may begin the store anew as soon as this process has given up its file locks on what is left. So before
+//! that, its clients lose all that they hold there.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use super::store::Store;
 use super::turn::safely;
 use crate::engine::LoseAll;
 
-/// What loses all that an engine's client holds, once there is a client.
+/// Loses all that an engine's client holds, once there is a client.
 #[derive(Default)]
 pub(super) struct Loser(OnceLock<LoseAll>);
 
@@ -34,15 +34,15 @@ impl fmt::Debug for Loser {
     }
 }
 
-/// How far it is.
+/// How far leaving is.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct LeavingProgress {
     has_begun: AtomicBool,
     has_left: AtomicBool,
 }
 
 impl Environment {
-    /// Looks whether all of the store is still there. True: it is not, and others cannot begin it anew yet.
+    /// Looks whether all of the store is still there. True: it is not, and other processes cannot begin it anew yet.
     pub(super) fn notices(&'static self) -> bool {
         if self.check_process().is_err() {
             return false;
@@ -53,7 +53,7 @@ impl Environment {
     }
 
     /// Loses all that this process holds in a store that it has given up, and then lets others begin it anew. On a thread of
-    /// its own: whoever noticed may have locks of ours, and those who are told run code of others.
+    /// its own: the thread that noticed may have mutexes of ours locked, and losing a lock runs callers' code.
     pub(super) fn leave_if_over(&'static self) {
         if !self.is_over() || self.leaving.has_begun.swap(true, Ordering::AcqRel) {
             return;
@@ -66,11 +66,11 @@ impl Environment {
 
     fn leave(&self) {
         let losers = self.turn.look(Store::losers);
-        let told = losers
+        let lost = losers
             .iter()
             .filter_map(|loser| safely(|| loser.lose_all()));
-        // One that was interrupted may hold on: others are kept out until this process ends.
-        if told.count() == losers.len() {
+        // A client whose call panicked may still hold something: others are kept out until this process ends.
+        if lost.count() == losers.len() {
             self.turn.change(Store::leave);
             self.leaving.has_left.store(true, Ordering::Release);
         }

@@ -1,16 +1,16 @@
-//! A store that one test has for itself, at whatever time the test says.
+//! A store that one test has for itself, at the time that the test gives.
 
 use super::super::emulator::lua::Interpreter;
-use super::Place;
-use super::folder::{Entry, Folder};
+use super::StorePlace;
+use super::folder::{Folder, FolderTry};
 use super::map::Map;
 use super::store::Store;
 use crate::engine::Failure;
-use crate::protocol::script::{Call, Value};
+use crate::protocol::call::{Call, Value};
 
 const SIZE: usize = 64 << 20;
 
-/// A store without a session: nobody waits, nobody has died.
+/// A store without a session: no process waits, and none has ended.
 #[derive(Debug)]
 pub(in super::super) struct Lone {
     store: Store,
@@ -20,16 +20,16 @@ pub(in super::super) struct Lone {
 impl Lone {
     pub(in super::super) fn new() -> Self {
         let directory = testkit::store_folder();
-        let place = Place {
+        let place = StorePlace {
             path: directory.path().to_owned(),
             on_any_file_system: true,
         };
         let found = Folder::find(&place).unwrap().expect("nobody removes it");
-        let Entry::Open(folder, opening) = Folder::open(found, SIZE).unwrap() else {
+        let FolderTry::Open(folder, opened) = Folder::open(found, SIZE).unwrap() else {
             panic!("nobody else is at it");
         };
         Self {
-            store: Store::new(*folder, Map::of(opening), Interpreter::new().unwrap()),
+            store: Store::new(*folder, Map::of(opened), Interpreter::new().unwrap()),
             _directory: directory,
         }
     }

@@ -15,14 +15,14 @@ use crate::engine::Failure;
 /// The two files in the folder of the map.
 pub(super) const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
 
-/// What LMDB makes its file of locks of: more than it needs.
+/// The first content of LMDB's file of locks: longer than LMDB needs.
 const LOCKS: [u8; 4096] = [0; 4096];
 
-/// Of the map, this part is kept for what makes room.
+/// One part in this many of the map is kept for calls that make room.
 const RESERVE: usize = 16;
 
-/// A map that was just opened, and is closed again if nothing comes of it.
-pub(super) struct Opening {
+/// A map that was just opened, and is closed again unless it becomes a [`Map`].
+pub(super) struct OpenedMap {
     env: Env<WithoutTls>,
     data: PathBuf,
     size: usize,
@@ -32,16 +32,16 @@ pub(super) struct Opening {
 pub(super) struct Map {
     env: &'static Env<WithoutTls>,
     data: PathBuf,
-    /// Known from the first change on: a transaction is needed to ask for it, and whoever opens a map has no turn yet.
+    /// Known from the first change on: asking for it needs a transaction, and the process that opens a map has no turn yet.
     rows: Option<Database<'static, Bytes, Bytes>>,
     size: usize,
 }
 
-impl Opening {
+impl OpenedMap {
     /// Makes a map in that folder, which is empty.
     pub(super) fn begin_new(folder: &Path, size: usize) -> Result<Self, Failure> {
         let locks = folder.join(FILES[1]);
-        // LMDB would leave it a hole and write to it through its memory: on a full disk, the end of this process.
+        // LMDB would make a sparse file and write to it through its map: on a full disk, that ends this process.
         let written = super::parts::new_file(&locks).and_then(|mut file| file.write_all(&LOCKS));
         written
             .map_err(|error| super::directory::io_trouble(&locks.display().to_string(), &error))?;
@@ -65,7 +65,7 @@ impl Opening {
 
     fn open_env(folder: &Path, size: usize) -> heed::Result<Env<WithoutTls>> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        // Nobody reads but inside a write transaction; LMDB wants one place for readers all the same.
+        // We read inside write transactions only; LMDB wants one place for readers all the same.
         options.map_size(size).max_readers(1);
         #[expect(
             unsafe_code,
@@ -99,17 +99,17 @@ pub(super) fn check_not_empty(folder: &Path) -> Result<(), Failure> {
 }
 
 impl Map {
-    /// From here on it stays open. The caller keeps it where it is found again.
-    pub(super) fn of(opening: Opening) -> Self {
+    /// From here on the map stays open. The caller keeps it in a table, where it is found again.
+    pub(super) fn of(opened: OpenedMap) -> Self {
         Self {
-            env: Box::leak(Box::new(opening.env)),
-            data: opening.data,
+            env: Box::leak(Box::new(opened.env)),
+            data: opened.data,
             rows: None,
-            size: opening.size,
+            size: opened.size,
         }
     }
 
-    /// Begins a change. The caller has the turn, so nobody else is inside.
+    /// Begins a change. The caller has the turn, so no other process changes the map.
     pub(super) fn begin(&mut self) -> Result<Change, Failure> {
         self.begin_change().map_err(|error| trouble(&error))
     }
@@ -130,8 +130,8 @@ impl Map {
     }
 
     /// Makes the file as long as its pages need it. To read a page through the map that is not in the file would end this
-    /// process; of zeros, LMDB says that they are no page. LMDB itself may leave the last pages out, so a short file is
-    /// not a damaged one. Whoever has the turn may do this: nobody else makes it longer meanwhile.
+    /// process; for zeros, LMDB returns an error. LMDB itself may leave the last pages out, so a short file is not a damaged
+    /// one. The caller has the turn: no other process makes the file longer meanwhile.
     fn lengthen(&self) -> heed::Result<()> {
         let page = u64::from(self.env.unnamed_database_stat().page_size);
         let last = u64::try_from(self.env.info().last_page_number).unwrap_or(u64::MAX);
@@ -143,7 +143,7 @@ impl Map {
         Ok(())
     }
 
-    /// Whether only the reserve is left, which is for what makes room.
+    /// Whether only the reserve is left, which is for calls that make room.
     pub(super) fn is_full(&self) -> bool {
         let table = self.env.unnamed_database_stat();
         let pages = table.branch_pages + table.leaf_pages + table.overflow_pages;
@@ -152,12 +152,12 @@ impl Map {
     }
 }
 
-/// LMDB opens its file so that every program inherits it that this process starts, whoever runs that.
+/// LMDB opens its file so that every program that this process starts inherits it, whatever user runs that program.
 fn keep_from_children(data: &Path) -> io::Result<()> {
     let ours = fs::metadata(data)?;
     for entry in fs::read_dir("/proc/self/fd")? {
         let entry = entry?;
-        // What is closed meanwhile is not LMDB's.
+        // A file that was closed meanwhile is not LMDB's.
         let Ok(open) = fs::metadata(entry.path()) else {
             continue;
         };
@@ -186,9 +186,9 @@ fn rows_of(env: &'static Env<WithoutTls>) -> heed::Result<Database<'static, Byte
     Ok(rows.unwrap_commit())
 }
 
-impl std::fmt::Debug for Opening {
+impl std::fmt::Debug for OpenedMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Opening")
+        f.write_str("OpenedMap")
     }
 }
 
@@ -199,7 +199,7 @@ impl std::fmt::Debug for Map {
 }
 
 /// A row's name and its value.
-type Row<T> = (T, T);
+type NameAndValue<T> = (T, T);
 
 /// A change of the table: made whole by [`Change::commit`], or not at all.
 pub(super) struct Change {
@@ -226,8 +226,8 @@ impl Change {
         deleted.map(drop).map_err(|error| trouble(&error))
     }
 
-    /// The first row whose name begins so.
-    pub(super) fn first(&self, begin: &[u8]) -> Result<Option<Row<&[u8]>>, Failure> {
+    /// The first row whose name begins with `begin`.
+    pub(super) fn first(&self, begin: &[u8]) -> Result<Option<NameAndValue<&[u8]>>, Failure> {
         let row = self
             .rows
             .get_greater_than_or_equal_to(&self.transaction, begin)
@@ -235,8 +235,8 @@ impl Change {
         Ok(row.filter(|(name, _)| name.starts_with(begin)))
     }
 
-    /// All rows whose names begin so.
-    pub(super) fn all(&self, begin: &[u8]) -> Result<Vec<Row<Vec<u8>>>, Failure> {
+    /// All rows whose names begin with `begin`.
+    pub(super) fn all(&self, begin: &[u8]) -> Result<Vec<NameAndValue<Vec<u8>>>, Failure> {
         let rows = self
             .rows
             .prefix_iter(&self.transaction, begin)
@@ -256,7 +256,7 @@ impl Change {
     }
 }
 
-/// What a caller is told of an error of the map.
+/// What a caller fails with for an error of the map.
 pub(super) fn trouble(error: &heed::Error) -> Failure {
     match error {
         heed::Error::Io(error) => super::directory::io_trouble("the store", error),

@@ -1,40 +1,40 @@
-//! Stores that are about to be opened: each by one thread of this process, for all who wait for it.
+//! Stores that are about to be opened: each by one thread of this process, for all clients that wait for it.
 //!
-//! Another process may be about to begin the store and take its time, and a disk may stand still for as long as it likes, with
-//! whoever opens something on it. Those who give up and come again must not leave a thread there each time.
+//! Another process may be about to begin the store and take long, and a disk may hang, and with it the thread that opens a
+//! file on it. Clients that give up and try again must not leave another thread there each time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::oneshot;
 
-use super::address::Place;
+use super::address::StorePlace;
 use super::directory::io_trouble;
 use super::environment::Environment;
 use crate::engine::{Failure, unpoisoned};
 
-type Outcome = Result<&'static Environment, Failure>;
+type OpenResult = Result<&'static Environment, Failure>;
 
 /// A store that a thread is about to open.
 #[derive(Debug)]
-struct Opening {
+struct StoreOpening {
     id: u64,
-    place: Place,
+    place: StorePlace,
     /// A thread does not survive a fork.
     process: u32,
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<oneshot::Sender<OpenResult>>,
 }
 
-static OPENINGS: Mutex<Vec<Opening>> = Mutex::new(Vec::new());
+static OPENINGS: Mutex<Vec<StoreOpening>> = Mutex::new(Vec::new());
 
 /// Every place for which a thread was started.
 #[cfg(test)]
-pub(super) static BEGUN: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+pub(super) static BEGUN: Mutex<Vec<StorePlace>> = Mutex::new(Vec::new());
 
 /// The store of that place, opened by a thread.
-pub(super) async fn opened(place: Place) -> Outcome {
+pub(super) async fn opened(place: StorePlace) -> OpenResult {
     let (tell, told) = oneshot::channel();
-    if let Some(id) = waits(&place, tell) {
+    if let Some(id) = add_waiting(&place, tell) {
         let ends = Ends(id);
         let thread = std::thread::Builder::new().name("ferrolock-opens".to_owned());
         let begun = thread.spawn(move || open(&place, &ends));
@@ -44,8 +44,8 @@ pub(super) async fn opened(place: Place) -> Outcome {
     told.await.unwrap_or_else(|_| Err(gone()))
 }
 
-/// Adds one more who waits for that store; the number of a new opening, if none is under way.
-fn waits(place: &Place, tell: oneshot::Sender<Outcome>) -> Option<u64> {
+/// Adds one more that waits for that store; returns the number of a new opening, if none is under way.
+fn add_waiting(place: &StorePlace, tell: oneshot::Sender<OpenResult>) -> Option<u64> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let process = std::process::id();
     let mut openings = unpoisoned(&OPENINGS);
@@ -60,7 +60,7 @@ fn waits(place: &Place, tell: oneshot::Sender<Outcome>) -> Option<u64> {
     #[cfg(test)]
     unpoisoned(&BEGUN).push(place.clone());
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    openings.push(Opening {
+    openings.push(StoreOpening {
         id,
         place: place.clone(),
         process,
@@ -69,15 +69,15 @@ fn waits(place: &Place, tell: oneshot::Sender<Outcome>) -> Option<u64> {
     Some(id)
 }
 
-fn open(place: &Place, ends: &Ends) {
+fn open(place: &StorePlace, ends: &Ends) {
     let opened = Environment::open(place, || is_wanted(ends.0));
-    for tell in taken(ends.0) {
-        // Whoever asked may be gone.
+    for tell in take(ends.0) {
+        // The client may have given up.
         let _ = tell.send(opened.clone());
     }
 }
 
-/// Whether somebody still waits. If not, whoever comes next begins an opening of its own.
+/// Whether a client still waits. If not, the opening ends, and the next client begins a new one.
 fn is_wanted(id: u64) -> bool {
     let mut openings = unpoisoned(&OPENINGS);
     openings.retain_mut(|opening| {
@@ -89,8 +89,8 @@ fn is_wanted(id: u64) -> bool {
     openings.iter().any(|opening| opening.id == id)
 }
 
-/// Ends an opening; those who wait for it.
-fn taken(id: u64) -> Vec<oneshot::Sender<Outcome>> {
+/// Ends an opening; returns the senders to those that wait for it.
+fn take(id: u64) -> Vec<oneshot::Sender<OpenResult>> {
     let mut openings = unpoisoned(&OPENINGS);
     let at = openings.iter().position(|opening| opening.id == id);
     at.map_or_else(Vec::new, |at| openings.swap_remove(at).waiting)
@@ -101,6 +101,6 @@ struct Ends(u64);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        drop(taken(self.0));
+        drop(take(self.0));
     }
 }

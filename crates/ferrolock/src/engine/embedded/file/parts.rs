@@ -1,12 +1,12 @@
 //! What a store consists of, by names and kinds.
 //!
-//! A removal may be ended half-way, or run beside somebody who begins a store: any part may be missing then. What is left is
-//! known for a store's, and what is somebody's own is left alone.
+//! A removal may be ended half-way, or run while a process begins a store: any part may be missing then. The rest is
+//! recognized as a store's, and files that are no store's are left alone.
 //!
 //! ```text
-//! .          every process that uses the store has its lock, shared; whoever begins one has it alone
+//! .          every process that uses the store has its lock, shared; one that begins a store has it alone
 //! store      the header; every process that uses the store has its lock, shared
-//! turn       whoever has its lock may change the map
+//! turn       the process that has its lock may change the map
 //! map-…/     the table (LMDB)
 //! sessions/  a file per process, locked while it lives, and the socket at which it is woken
 //! ```
@@ -72,7 +72,7 @@ pub(super) fn files(inside: &Path, map: &str) -> io::Result<[Option<Inode>; 3]> 
     Ok([look(&data)?, look(&locks)?, look(&inside.join(TURN))?])
 }
 
-/// Whether nothing lies there but what is left of a store, or nothing at all. Of the file `store` it is not judged.
+/// Whether the directory is empty or has only parts of a store. The file `store` counts as one, whatever is in it.
 pub(super) fn are_all_ours(inside: &Path) -> io::Result<bool> {
     for entry in entries(inside)? {
         if !is_ours(&entry)? {
@@ -83,7 +83,7 @@ pub(super) fn are_all_ours(inside: &Path) -> io::Result<bool> {
 }
 
 fn is_ours(entry: &DirEntry) -> io::Result<bool> {
-    // What is gone by now is nobody's.
+    // A file that is gone by now does not count.
     let Some(found) = none_if_missing(entry.metadata())? else {
         return Ok(true);
     };
@@ -98,7 +98,7 @@ fn is_ours(entry: &DirEntry) -> io::Result<bool> {
     })
 }
 
-/// What we make is for no other user; what is made without a thought mostly is.
+/// Our files can be used by no other user; files made with default rights mostly can.
 fn is_private(found: &Metadata) -> bool {
     found.uid() == rustix::process::geteuid().as_raw() && found.permissions().mode() & 0o077 == 0
 }
@@ -130,7 +130,7 @@ fn is_of_map(name: &str, found: &Metadata) -> bool {
 
 /// Whether a process lives that has, or whose child has, the lock of its session's file.
 pub(super) fn have_living_sessions(inside: &Path) -> io::Result<bool> {
-    // What is called as a session's file may be anything: a link is not followed, a pipe not waited for.
+    // A file with the name of a session's may be anything: a link is not followed, a pipe not waited for.
     let how = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(how.bits().cast_signed());
@@ -138,7 +138,7 @@ pub(super) fn have_living_sessions(inside: &Path) -> io::Result<bool> {
         let Some(file) = none_if_missing(options.open(path))? else {
             continue;
         };
-        // Shared, as those take it who wait for the end of the session.
+        // Shared, like the lock of those that wait for the end of the session.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(rustix::io::Errno::AGAIN) => return Ok(true),
             looked => looked?,
@@ -180,7 +180,7 @@ pub(super) fn clear(inside: &Path) -> io::Result<()> {
                     none_if_missing(fs::remove_file(entry.path().join(name)))?;
                 }
                 match fs::remove_dir(entry.path()) {
-                    // What somebody has put into it stays.
+                    // Files that are not LMDB's stay.
                     Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                     removed => drop(none_if_missing(removed)?),
                 }
@@ -200,7 +200,7 @@ pub(super) fn is_map(name: &str) -> bool {
     name.strip_prefix(MAP).is_some_and(is_name)
 }
 
-/// A name that no other process gives to anything, as far as chance can promise that.
+/// A random name, so that no other process uses the same one.
 pub(super) fn new_name() -> String {
     let random = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..));
     format!("{random:016x}")

@@ -1,4 +1,4 @@
-//! Waits for the end of other processes, for the sake of those who wait for what they hold.
+//! Waits for the end of other processes, so that waiters for their locks are woken.
 //!
 //! A session's file can be locked when its process has ended; a thread per such session sleeps until then. No message
 //! comes from a process that was killed, and no waiter should have to wait for its lease.
@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::engine::unpoisoned;
 
-/// For more sessions than this at a time, a waiter looks again now and then, as it does anyway.
+/// At most this many sessions are waited for at a time; for others, waiters look again now and then, as they do anyway.
 const SESSIONS_MAX: usize = 64;
 /// A thread that waits for a session stays until that ends, also when no waiter is left.
 const THREADS_MAX: usize = 512;
@@ -23,7 +23,7 @@ pub(super) struct ProcessEnds {
 }
 
 impl ProcessEnds {
-    /// Notes that listeners of the channel wait for that session; whether the caller has to start the waiting.
+    /// Notes that listeners of the channel wait for that session; returns whether the caller has to start the waiting.
     pub(super) fn add(&self, session: &str, channel: Vec<u8>) -> bool {
         let mut sessions = unpoisoned(&self.channels);
         if let Some(channels) = sessions.get_mut(session) {
@@ -45,7 +45,7 @@ impl ProcessEnds {
         }
     }
 
-    /// Tells the channels when the session has ended; without its file, nothing can tell.
+    /// Calls `tell` with the channels when the session has ended; without its file, there is nothing to wait for.
     pub(super) fn start_waiting(
         &'static self,
         session: &str,
@@ -83,10 +83,10 @@ fn wait_until_ended(file: &File) -> bool {
 mod tests {
     use super::*;
 
-    /// Places were kept for sessions that were no longer waited for, until they ended: a process that had once waited for
-    /// 64 others, which live on, was woken by no other's death again.
+    /// Once, places were kept for sessions that were no longer waited for, until they ended: a process that had waited for 64
+    /// others, which lived on, was no longer woken by the end of any other.
     #[test]
-    fn a_session_that_is_no_longer_waited_for_takes_no_place() {
+    fn a_session_that_is_no_longer_waited_for_does_not_count() {
         let ends: &ProcessEnds = Box::leak(Box::default());
         let folder = tempfile::tempdir().unwrap();
         let mut alive = Vec::new();

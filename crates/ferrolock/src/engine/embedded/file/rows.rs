@@ -130,7 +130,7 @@ pub(super) fn read_deadline(bytes: &[u8]) -> Result<Option<Millis>, Garbled> {
     Reader(bytes).head().map(|(_, deadline)| deadline)
 }
 
-/// Puts a key's row where commands find it.
+/// Reads a key's row into the keyspace.
 pub(super) fn load(keys: &mut Keyspace, key: &[u8], bytes: &[u8]) -> Result<(), Garbled> {
     let mut reader = Reader(bytes);
     let (kind, deadline) = reader.head()?;
@@ -151,11 +151,11 @@ fn push(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend(part);
 }
 
-fn is_true(claim: bool) -> Result<(), Garbled> {
+fn check(claim: bool) -> Result<(), Garbled> {
     claim.then_some(()).ok_or(Garbled)
 }
 
-/// What is left to read. Nothing is taken that [`write_value`] would have written otherwise.
+/// What is left to read. Bytes that [`write_value`] would have written differently are refused.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -175,13 +175,13 @@ impl Reader<'_> {
         let mut free = 0;
         while !self.0.is_empty() {
             let place = u64::from_be_bytes(self.array()?);
-            is_true((free..next).contains(&place))?;
+            check((free..next).contains(&place))?;
             free = place + 1;
             fields.push((place, self.part()?, self.part()?));
         }
         let count = fields.len();
         let hash = Hash::restored(next, fields.into_iter());
-        is_true(count > 0 && hash.len() == count)?;
+        check(count > 0 && hash.len() == count)?;
         Ok(hash)
     }
 
@@ -190,7 +190,7 @@ impl Reader<'_> {
         while !self.0.is_empty() {
             list.push(End::Tail, &self.part()?);
         }
-        is_true(list.len() > 0)?;
+        check(list.len() > 0)?;
         Ok(list)
     }
 
@@ -200,15 +200,15 @@ impl Reader<'_> {
         while !self.0.is_empty() {
             let score = f64::from_bits(u64::from_be_bytes(self.array()?));
             let is_negative_zero = score == 0.0 && score.is_sign_negative();
-            is_true(!score.is_nan() && !is_negative_zero)?;
+            check(!score.is_nan() && !is_negative_zero)?;
             let member = self.part()?;
             set.set(&member, score);
             let this = Some((score, member));
-            is_true(last < this)?;
+            check(last < this)?;
             last = this;
             count += 1;
         }
-        is_true(count > 0 && set.len() == count)?;
+        check(count > 0 && set.len() == count)?;
         Ok(set)
     }
 

@@ -18,10 +18,10 @@ use super::parts::{is_name, new_file, new_name};
 use super::rows::{self, Inode};
 use crate::engine::Failure;
 
-/// So many files of other processes are kept open.
+/// At most this many files of other processes are kept open.
 const KNOWN_MAX: usize = 256;
 
-/// How long it is remembered that a session is dead: what it held longer than this ends with its lease.
+/// How long the store remembers that a session is dead: locks that it still has after that end with their leases.
 const REMEMBERED: Millis = 24 * 60 * 60 * 1000;
 
 const SOCKET: &str = ".wake";
@@ -62,7 +62,7 @@ impl Session {
         change.put(&rows::session(&self.name), &number)
     }
 
-    /// Takes it off the list; its file goes with [`Session::end`].
+    /// Removes its row; [`Session::end`] removes its file.
     pub(super) fn unregister(&self, change: &mut Change) -> Result<(), Failure> {
         change.delete(&rows::session(&self.name))
     }
@@ -74,7 +74,7 @@ impl Session {
 
 /// What is known of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum SessionLife {
     Alive,
     Dead,
     Unknown,
@@ -100,26 +100,26 @@ impl Others {
     }
 
     /// Whether a session lives. The caller has the turn.
-    pub(super) fn life(&mut self, change: &Change, session: &str) -> Result<Life, Failure> {
+    pub(super) fn life(&mut self, change: &Change, session: &str) -> Result<SessionLife, Failure> {
         if change.get(&rows::ended_session(session))?.is_some() {
-            return Ok(Life::Dead);
+            return Ok(SessionLife::Dead);
         }
         let row = change.get(&rows::session(session))?;
         let Some(number) = row.and_then(rows::inode_number) else {
-            return Ok(Life::Unknown);
+            return Ok(SessionLife::Unknown);
         };
         let device = self.device;
         let Some(file) = self.file(session, Inode { device, number }) else {
-            return Ok(Life::Unknown);
+            return Ok(SessionLife::Unknown);
         };
         Ok(match flock(file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
-                // Closing it would do too, but it is kept for the next question.
+                // Closing it would do too, but it is kept for the next look.
                 let _ = flock(file, FlockOperation::Unlock);
-                Life::Dead
+                SessionLife::Dead
             }
-            Err(rustix::io::Errno::AGAIN) => Life::Alive,
-            Err(_) => Life::Unknown,
+            Err(rustix::io::Errno::AGAIN) => SessionLife::Alive,
+            Err(_) => SessionLife::Unknown,
         })
     }
 
@@ -164,8 +164,8 @@ impl Others {
         remove_files(&self.folder, session);
     }
 
-    /// Buries the processes that died since the last look, and clears away what can no longer be asked for. Gives the newly
-    /// dead.
+    /// Buries the sessions that died since the last look, and removes their listeners and old rows of dead sessions. Returns
+    /// the newly dead.
     pub(super) fn sweep(
         &mut self,
         change: &mut Change,
@@ -181,7 +181,7 @@ impl Others {
             else {
                 continue;
             };
-            if session != own && self.life(change, session)? == Life::Dead {
+            if session != own && self.life(change, session)? == SessionLife::Dead {
                 self.bury(change, session, now)?;
                 dead.push(session.to_owned());
             }
@@ -193,8 +193,8 @@ impl Others {
         Ok(dead)
     }
 
-    /// Removes files of sessions that the table does not know: their processes were killed before they had entered, or when they had
-    /// left. A session enters and leaves in one turn, with its files, so the one who has the turn sees no other.
+    /// Removes files of sessions that are not in the table: their processes were killed before they had entered, or after they
+    /// had left. A session enters and leaves in one turn, with its files: the caller has the turn, and sees none half-way.
     fn sweep_files(&self, change: &Change) -> Result<(), Failure> {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return Ok(());
@@ -212,7 +212,7 @@ impl Others {
     }
 }
 
-/// The session whose file or socket is called so.
+/// The session whose file or socket has that name.
 pub(super) fn session_of_file(name: &str) -> Option<&str> {
     let session = name.strip_suffix(SOCKET).unwrap_or(name);
     is_name(session).then_some(session)
@@ -224,7 +224,7 @@ fn open(path: &Path) -> Option<File> {
     options.read(true).open(path).ok()
 }
 
-/// Sessions of other processes that listen to a channel, with how many of each.
+/// Sessions of other processes that listen to a channel, with the number of listeners of each.
 pub(super) fn far_listeners(
     change: &Change,
     channel: &[u8],
@@ -247,7 +247,7 @@ pub(super) fn far_listeners(
     Ok(listeners.into_iter().collect())
 }
 
-/// Those sessions no longer hear anything.
+/// Removes the listeners of those sessions.
 pub(super) fn remove_listeners(change: &mut Change, sessions: &[String]) -> Result<(), Failure> {
     for (name, _) in change.all(rows::LISTENERS)? {
         let session = rows::session_of_listener(&name);
@@ -283,7 +283,7 @@ fn forget_old_graves(change: &mut Change, now: Millis) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is gone already is gone.
+/// Removes a session's files, if they are still there.
 fn remove_files(folder: &Path, session: &str) {
     let _ = fs::remove_file(folder.join(session));
     let _ = fs::remove_file(folder.join(socket_name(session)));

@@ -36,7 +36,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Open {
     session: Session,
-    /// By their numbers: one that enters or leaves twice is still one.
+    /// By their numbers: an engine that enters or leaves twice counts once.
     engines: BTreeMap<u64, Arc<Loser>>,
     socket: Option<Socket>,
 }
@@ -55,7 +55,7 @@ impl Store {
 
     /// One engine more uses the store; the first begins the session.
     pub(super) fn attach(&mut self, engine: u64, loser: Arc<Loser>) -> Result<(), Failure> {
-        // A client that comes now would be alone in what is left of it.
+        // If a part is missing, no other process could join what this client would use.
         self.look();
         self.check_in_place()?;
         if let Some(open) = &mut self.session {
@@ -85,7 +85,7 @@ impl Store {
         Ok(())
     }
 
-    /// One engine less: its client is no longer asked for, and the last one ends the session.
+    /// One engine less: its client is removed, and the last one ends the session.
     pub(super) fn detach(&mut self, engine: u64, client: Option<&str>) {
         self.server.channels.remove_engine(engine);
         let Some(open) = &mut self.session else {
@@ -103,7 +103,7 @@ impl Store {
             }
             change.commit()
         });
-        // If it could not be written, others will find the session dead.
+        // If it could not be written, other processes will find the session dead.
         if is_last
             && ended.is_ok()
             && let Some(open) = self.session.take()
@@ -112,23 +112,23 @@ impl Store {
         }
     }
 
-    /// What loses the holds of each client here.
+    /// For each client here, what loses its holds.
     pub(super) fn losers(&self) -> Vec<Arc<Loser>> {
         let open = self.session.iter();
         open.flat_map(|open| open.engines.values().cloned())
             .collect()
     }
 
-    /// Lets others begin the store anew of which this process has noticed that a part is missing. A child that was given the
-    /// session's file keeps them out until it ends too: the file stays where it is, for them to see.
+    /// Lets other processes begin the store anew, after this one noticed that a part is missing. A child process that was given
+    /// the session's file keeps them out until it ends too: the file stays where it is, so that they see its lock.
     pub(super) fn leave(&mut self) {
         if let Some(open) = self.session.take() {
-            open.hears_no_more();
+            open.close_socket();
         }
         self.folder.leave();
     }
 
-    /// The file that tells others that this process lives.
+    /// The file whose lock shows other processes that this one lives.
     pub(super) fn lifeline(&self) -> Option<std::os::fd::OwnedFd> {
         let file = self.session.as_ref()?.session.file.try_clone();
         file.ok().map(Into::into)
@@ -186,10 +186,10 @@ impl Store {
         Ok(id)
     }
 
-    /// Takes a listener away; how many are left on its channel.
+    /// Removes a listener; returns how many are left on its channel.
     pub(super) fn listen_no_more(&mut self, channel: &[u8], id: ListenerId) -> usize {
         self.server.channels.remove(channel, id);
-        // At worst another process sends us what no listener hears.
+        // At worst another process sends us messages for which there is no listener.
         let _ = self.write_listeners(channel);
         self.server.channels.count(channel)
     }
@@ -213,8 +213,8 @@ impl Store {
         change.commit()
     }
 
-    /// Those sessions no longer hear anything.
-    pub(super) fn are_deaf(&mut self, sessions: &[String]) -> Result<(), Failure> {
+    /// Removes the listeners of those sessions, which no longer have a socket.
+    pub(super) fn remove_deaf(&mut self, sessions: &[String]) -> Result<(), Failure> {
         let mut change = self.map.begin()?;
         remove_listeners(&mut change, sessions)?;
         change.commit()
@@ -228,11 +228,11 @@ impl Store {
 
 impl Open {
     fn end(self) {
-        self.hears_no_more();
+        self.close_socket();
         self.session.end();
     }
 
-    fn hears_no_more(&self) {
+    fn close_socket(&self) {
         if let Some(socket) = &self.socket {
             // Ends the thread that reads it.
             let _ = socket.shutdown(std::net::Shutdown::Both);

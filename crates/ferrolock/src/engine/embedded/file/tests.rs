@@ -1,4 +1,4 @@
-//! A store that is full, and what only the inside of a store can show.
+//! A store that is full, and what tests can only see from inside of this module.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::FileEngine;
-use super::address::Place;
-use super::environment::{Asking, Environment, Opened};
-use super::folder::{Entry, Folder};
+use super::address::StorePlace;
+use super::environment::{Environment, StoreCaller, StoreTry};
+use super::folder::{Folder, FolderTry};
 use crate::engine::{Clock, Failure, KEEPER_THREAD, Listener, Signal, Tick};
+use crate::protocol::call::{Call, Value};
 use crate::protocol::lock::{self, LockKeys};
 use crate::protocol::scheme::Bearer;
-use crate::protocol::script::{Call, Value};
 
 const LEASE: Duration = Duration::from_secs(600);
 
-fn opened(place: &Place, size: usize) -> &'static Environment {
-    let Ok(Opened::Now(environment)) = Environment::open_sized(place, size) else {
+fn opened(place: &StorePlace, size: usize) -> &'static Environment {
+    let Ok(StoreTry::Now(environment)) = Environment::open_sized(place, size) else {
         panic!("a new store can be opened");
     };
     environment
@@ -26,11 +26,11 @@ fn opened(place: &Place, size: usize) -> &'static Environment {
 /// A store of that size, and its directory.
 fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
     let folder = testkit::store_folder();
-    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    let place = StorePlace::parse(folder.path().to_str().unwrap()).unwrap();
     (opened(&place, size), folder)
 }
 
-/// A lock with a long name, and one who would hold it.
+/// A lock with a long name, and an owner for it.
 fn lock(number: usize) -> (LockKeys, Bearer) {
     let keys = LockKeys::new(format!("{} {number}", "name".repeat(50)).into());
     let who = Some(Arc::from("1\nhost\nlabel"));
@@ -39,11 +39,11 @@ fn lock(number: usize) -> (LockKeys, Bearer) {
 }
 
 async fn run(environment: &'static Environment, call: Call) -> Result<Value, Failure> {
-    let asking = Asking {
+    let caller = StoreCaller {
         client: Some("client".into()),
-        ..Asking::default()
+        ..StoreCaller::default()
     };
-    environment.call(asking, call).await.0
+    environment.call(caller, call).await.0
 }
 
 async fn acquire(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
@@ -67,7 +67,7 @@ fn code(reply: &Result<Value, Failure>) -> &str {
     }
 }
 
-/// Takes locks until no more fit; how many there are.
+/// Takes locks until no more fit; returns how many there are.
 async fn fill(environment: &'static Environment, from: usize) -> usize {
     for number in from.. {
         let reply = acquire(environment, number).await;
@@ -81,7 +81,7 @@ async fn fill(environment: &'static Environment, from: usize) -> usize {
 }
 
 #[tokio::test]
-async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
+async fn a_full_store_refuses_new_locks_but_renews_and_releases() {
     let (environment, _folder) = store(8 << 20);
     environment
         .perform(|store| store.attach(1, Arc::default()))
@@ -115,9 +115,9 @@ async fn a_full_store_takes_nothing_new_and_gives_everything_back() {
     );
 }
 
-/// What is refused removes nothing: a store that was full of what is long over stayed full.
+/// A call that is refused removes nothing: once, a store that was full of expired locks stayed full.
 #[tokio::test]
-async fn a_store_full_of_what_is_over_has_room() {
+async fn a_store_full_of_expired_locks_makes_room() {
     let (environment, _folder) = store(8 << 20);
     let taken = fill(environment, 0).await;
     let (keys, bearer) = lock(taken);
@@ -136,7 +136,7 @@ async fn a_store_full_of_what_is_over_has_room() {
 
 /// A full store still lets processes come and go, and listen.
 #[tokio::test]
-async fn a_full_store_still_has_room_for_those_who_wait() {
+async fn a_full_store_still_has_room_for_listeners() {
     struct Deaf(AtomicUsize);
     impl Listener for Deaf {
         fn hear(&self, _signal: Signal) {
@@ -169,9 +169,9 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
     let (keys, bearer) = lock(0);
     let call = || lock::acquire(&keys, &bearer, LEASE);
 
-    let by = |late: Tick| Asking {
+    let by = |late: Tick| StoreCaller {
         late: Some(late),
-        ..Asking::default()
+        ..StoreCaller::default()
     };
     let (late, _) = environment.call(by(Tick::ZERO), call()).await;
     assert!(matches!(late, Err(Failure::NotSent(_))), "{late:?}");
@@ -180,12 +180,12 @@ async fn an_acquire_that_comes_too_late_is_not_made() {
     assert_eq!(environment.call(by(soon), call()).await.0, Ok(Value::Nil));
 }
 
-/// Somebody found the directory, and before it began a store there, the directory was removed and another process had begun
-/// one. Once, that one was cleared away under its users.
+/// A process found the file `store`, and before it began a store there, the file was removed and another process had begun
+/// one. Once, the first process removed that one while it was used.
 #[tokio::test]
-async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
+async fn a_store_that_replaced_another_is_not_removed() {
     let folder = testkit::store_folder();
-    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    let place = StorePlace::parse(folder.path().to_str().unwrap()).unwrap();
     std::fs::write(folder.path().join("store"), "").unwrap();
     let old = Folder::find(&place).unwrap().unwrap();
     std::fs::remove_file(folder.path().join("store")).unwrap();
@@ -201,12 +201,12 @@ async fn a_store_that_took_the_place_of_another_is_not_cleared_away() {
 
     let entry = Folder::open(old, 8 << 20).unwrap();
 
-    assert!(matches!(entry, Entry::Later), "{entry:?}");
+    assert!(matches!(entry, FolderTry::Later), "{entry:?}");
     assert_eq!(listed().collect::<BTreeSet<_>>(), before);
     assert_eq!(release(environment, 0).await, Ok(Value::Int(0)));
 }
 
-/// An engine whose entry nobody heard of enters again, and leaves once.
+/// An engine enters again if the future was dropped that waited for its entry; it leaves once.
 #[tokio::test]
 async fn an_engine_that_entered_twice_leaves_once() {
     let (environment, folder) = store(8 << 20);
@@ -234,17 +234,17 @@ async fn an_engine_that_entered_twice_leaves_once() {
     assert_eq!(sessions(), 1);
 }
 
-/// The keeper ends a client whose last release it has sent. On a disk that stood still it stood still with it, and renewed nothing
-/// for any other client of the process.
+/// The keeper ends a client whose last release it has sent. Once, it hung with a disk that hung, and renewed nothing for any
+/// other client of the process.
 #[tokio::test]
-async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
+async fn the_keeper_does_not_wait_for_the_disk_when_it_ends_a_client() {
     let (environment, _folder) = store(8 << 20);
     let (stands, standing) = std::sync::mpsc::channel();
     let (goes_on, still) = std::sync::mpsc::channel::<()>();
     let disk = std::thread::spawn(move || {
         environment.post(move |_| {
             stands.send(()).unwrap();
-            // Until the sender of this goes.
+            // Until the sender of this is dropped.
             let _ = still.recv();
         });
     });
@@ -266,11 +266,11 @@ async fn the_keeper_waits_for_no_disk_when_it_ends_a_client() {
     keeper.unwrap().join().unwrap();
 }
 
-/// It was tried a hundred times, each by a thread of its own, as if somebody removed the directory each time.
+/// Once, it was tried a hundred times, each by a thread of its own, as if the directory had been removed each time.
 #[tokio::test]
 async fn a_directory_without_a_parent_is_tried_once() {
     let around = testkit::store_folder();
-    let place = Place::parse(around.path().join("no/such").to_str().unwrap()).unwrap();
+    let place = StorePlace::parse(around.path().join("no/such").to_str().unwrap()).unwrap();
     let engine = FileEngine::new(place.clone(), LEASE);
 
     let opened = engine.open().await.map(|()| Value::Nil);

@@ -1,9 +1,9 @@
-//! Whose turn it is to change the map.
+//! The turn: the right of one process at a time to change the map.
 //!
-//! Changes are made one at a time, by whoever has the lock of the file `turn`. Mostly it is free, and a call is done where it
-//! was made: handing it to another thread and back would cost ten times what it does. When another process is
-//! inside, which it may be for long if it was stopped there, the call is handed to a thread that waits, and the caller waits
-//! for that thread as long as it likes. A call that was given up meanwhile is not made.
+//! Changes are made one at a time, by the process that has the lock of the file `turn`. Mostly it is free, and a call runs on
+//! its caller's thread: handing it to another thread and back would cost ten times as much as the call. When another process
+//! has the turn, which may be for long if it was stopped then, the call is handed to a thread that waits, and the caller
+//! waits for that thread as long as it wants to. A call that its caller gave up meanwhile is not made.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,41 +18,41 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::engine::{Clock, unpoisoned};
 
-/// How long a turn is asked for before the thread that waits is: others mostly need some 10 µs. (Giving up the processor
-/// between two tries halved the rate of eight processes on two processors.)
+/// How long a caller tries to get the turn before it hands its call to the waiting thread: other processes mostly need some
+/// 10 µs. (Giving up the processor between two tries halved the rate of eight processes on two processors.)
 const PATIENCE: Duration = Duration::from_micros(40);
-/// Between two tries.
+/// How often a caller spins between two tries.
 const SPINS: usize = 40;
-/// So many calls are made in one turn of the thread that waits: other processes want theirs.
+/// At most this many calls are made in one turn of the waiting thread: other processes want theirs.
 const SERVED_MAX: usize = 64;
-/// How often the system is asked who is inside.
+/// How often the list of the system's file locks is read to find who has one.
 const LOOKS: usize = 10;
 
 /// What is done in a turn, and what follows when the turn is over.
 pub(super) type Work<S> = Box<dyn FnOnce(&mut S) -> Then + Send>;
 pub(super) type Then = Box<dyn FnOnce() + Send>;
 
-/// The state that only whoever has the turn may use.
+/// The state that only the thread that has the turn may use.
 pub(super) struct Turn<S: 'static> {
-    /// Held for as long as a change takes, never while somebody waits for another process.
+    /// Locked for as long as a change takes, never while a thread waits for another process.
     state: Mutex<S>,
-    /// The lock as callers take it.
+    /// The file over which callers take the lock.
     ours: File,
-    /// The lock as the waiting thread takes it: an open file of its own, so that it keeps our own callers out too.
+    /// The file over which the waiting thread takes the lock: opened separately, so that it keeps our own callers out too.
     waits: File,
-    line: Mutex<VecDeque<Waiting<S>>>,
+    line: Mutex<VecDeque<WaitingWork<S>>>,
     in_line: AtomicUsize,
     comes: Condvar,
-    /// Whether the thread that waits was started.
+    /// Whether the waiting thread was started.
     is_served: Mutex<bool>,
 }
 
-struct Waiting<S> {
+struct WaitingWork<S> {
     work: Work<S>,
     ticket: Arc<Ticket>,
 }
 
-/// Tells a caller and the waiting thread which of them was first.
+/// Decides which was first: the caller to give up, or the waiting thread to begin.
 #[derive(Debug, Default)]
 pub(super) struct Ticket(AtomicU8);
 
@@ -68,23 +68,23 @@ impl Ticket {
     }
 }
 
-/// A place in the line: dropped, it gives up what has not begun.
-pub(super) struct Place<S: Send + 'static> {
+/// A place in the line: dropped, it gives up work that has not begun.
+pub(super) struct LinePlace<S: Send + 'static> {
     turn: &'static Turn<S>,
     ticket: Option<Arc<Ticket>>,
 }
 
-impl<S: Send> Place<S> {
-    /// Nobody will give it up.
+impl<S: Send> LinePlace<S> {
+    /// Keeps the work in the line: dropping the place no longer gives it up.
     pub(super) fn stays(mut self) {
         self.ticket = None;
     }
 }
 
-impl<S: Send> Drop for Place<S> {
+impl<S: Send> Drop for LinePlace<S> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take().filter(|ticket| ticket.decide(GIVEN_UP)) {
-            // What it has with it may come back here as it goes: not under the lock of the line.
+            // Dropping the work may call this module again: not while the line is locked.
             drop(self.turn.leave(&ticket));
         }
     }
@@ -95,7 +95,7 @@ struct Held<'a>(&'a File);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // The lock is ours, so this does not fail; and if it did, the next turn would find it ours.
+        // The lock is ours, so this does not fail; and if it did, our next turn would still have it.
         let _ = flock(self.0, FlockOperation::Unlock);
     }
 }
@@ -113,13 +113,13 @@ impl<S: Send> Turn<S> {
         }
     }
 
-    /// Does it now, or gives it back: others are inside, or wait already.
+    /// Does the work now, or returns it: the turn is taken, or others wait for it already.
     pub(super) fn now<R, W: FnOnce(&mut S) -> R>(&self, work: W) -> Result<R, W> {
         if self.in_line.load(Ordering::Acquire) > 0 {
             return Err(work);
         }
         let mut state = unpoisoned(&self.state);
-        // Our own thread may have the turn by now, and need the state.
+        // Our waiting thread may have the turn by now, and need the state.
         if self.is_waited_for() || !self.try_take() {
             return Err(work);
         }
@@ -141,29 +141,29 @@ impl<S: Send> Turn<S> {
         }
     }
 
-    /// Does it when it is its turn, unless the place is dropped before.
-    pub(super) fn later(&'static self, work: Work<S>) -> Place<S> {
+    /// Has the waiting thread do the work in a turn, unless the place is dropped before.
+    pub(super) fn later(&'static self, work: Work<S>) -> LinePlace<S> {
         let ticket = Arc::<Ticket>::default();
         self.in_line.fetch_add(1, Ordering::AcqRel);
-        unpoisoned(&self.line).push_back(Waiting {
+        unpoisoned(&self.line).push_back(WaitingWork {
             work,
             ticket: ticket.clone(),
         });
         self.comes.notify_one();
-        let mut place = Place {
+        let mut place = LinePlace {
             turn: self,
             ticket: Some(ticket),
         };
         if !self.start_serving() {
-            // Whoever waits for the answer learns that nobody will give it.
+            // The work is dropped, so that a caller that waits for its answer fails.
             let ticket = place.ticket.take();
             drop(ticket.and_then(|ticket| self.leave(&ticket)));
         }
         place
     }
 
-    /// Takes what has that ticket out of the line.
-    fn leave(&self, ticket: &Arc<Ticket>) -> Option<Waiting<S>> {
+    /// Takes the work with that ticket out of the line.
+    fn leave(&self, ticket: &Arc<Ticket>) -> Option<WaitingWork<S>> {
         let mut line = unpoisoned(&self.line);
         let at = line
             .iter()
@@ -172,7 +172,7 @@ impl<S: Send> Turn<S> {
         line.remove(at)
     }
 
-    /// Starts the thread that waits, if there is none; whether there is one now.
+    /// Starts the waiting thread, if there is none; returns whether there is one now.
     fn start_serving(&'static self) -> bool {
         let mut is_served = unpoisoned(&self.is_served);
         if !*is_served {
@@ -205,7 +205,7 @@ impl<S: Send> Turn<S> {
     fn wait_for_turn(&self) {
         while let Err(error) = flock(&self.waits, FlockOperation::LockExclusive) {
             if error != rustix::io::Errno::INTR {
-                // A file system that has no locks to give: it may have some later.
+                // The file system had no lock to give: it may have one later.
                 nap();
             }
         }
@@ -225,17 +225,17 @@ impl<S: Send> Turn<S> {
         then
     }
 
-    /// A look at what only this process changes; needs no turn.
+    /// Reads state that only this process changes; needs no turn.
     pub(super) fn look<R>(&self, look: impl FnOnce(&S) -> R) -> R {
         look(&unpoisoned(&self.state))
     }
 
-    /// A change of what only this process has; needs no turn.
+    /// Changes state that only this process has; needs no turn.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         change(&mut unpoisoned(&self.state))
     }
 
-    /// Who is inside while somebody waits here, as the system tells it.
+    /// The process that has the turn, by `/proc/locks`.
     pub(super) fn holder(&self) -> Option<u32> {
         holder_of(&self.ours.metadata().ok()?)
     }
@@ -245,7 +245,7 @@ impl<S: Send> Turn<S> {
     }
 }
 
-/// A waker is other people's code: what panics in one must not end the thread that serves all.
+/// Catches a panic: wakers run code from outside this crate, which must not end the thread that serves all.
 pub(super) fn safely<R>(work: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
@@ -275,7 +275,7 @@ pub(super) fn user_of(file: &Metadata) -> Option<u32> {
 }
 
 fn process_in_locks(file: &Metadata, kinds: &[&str]) -> Option<u32> {
-    // The list is read in pieces, and lines are left out when others change it meanwhile.
+    // The system gives the list in pieces, and lines are missing when other processes change it meanwhile.
     (0..LOOKS).find_map(|_| {
         let locks = std::fs::read_to_string("/proc/locks").ok()?;
         process_in(&locks, kinds, file.dev(), file.ino())
@@ -283,7 +283,7 @@ fn process_in_locks(file: &Metadata, kinds: &[&str]) -> Option<u32> {
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 42 fe:00:1234 0 EOF`: process 42 has the lock of inode 1234 on device fe:00. Some file systems
-/// tell programs of other devices than those that stand here.
+/// report another device to programs than in this list.
 fn process_in(locks: &str, kinds: &[&str], device: u64, inode: u64) -> Option<u32> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let (on_device, anywhere) = (
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_tells_who_is_inside() {
+    fn the_process_that_has_a_lock_is_found_in_proc_locks() {
         let locks = "1: POSIX  ADVISORY  READ  7 fe:00:99 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 41 fe:00:12 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 43 fe:00:12 0 EOF\n\

@@ -1,9 +1,9 @@
 //! Messages between the processes of a store.
 //!
-//! Each process that waits has a datagram socket beside its session's file, and a thread that reads it. Who publishes sends
-//! one datagram to each process that listens, when its change is committed. A socket holds few of them (ten, mostly): one
-//! that finds it full is sent again until there is room. It may still be lost, to a process that is stopped for long or
-//! was killed in between: its waiters look again by themselves after a while.
+//! Each process that waits has a datagram socket beside its session's file, and a thread that reads it. A process that
+//! publishes sends one datagram to each process that listens, when its change is committed. A socket holds few of them (ten,
+//! mostly): one that finds it full is sent again until there is room. It may still be lost, if the receiver is stopped for
+//! long or the sender is killed in between: waiters look again by themselves after a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,17 +24,17 @@ const DATAGRAM_MAX: usize = 4096;
 /// The longest path that an address of a socket holds.
 const PATH_MAX: usize = 100;
 
-/// Between two tries to send what found a socket full.
+/// Between two tries to send a datagram that found a socket full.
 const AGAIN_EVERY: Duration = Duration::from_millis(1);
-/// By then whoever waits has looked by itself.
+/// By then the waiters have looked by themselves.
 const AGAIN_MAX: u32 = 2_000;
-/// So many datagrams wait for one socket; one more is dropped.
+/// At most this many datagrams wait for one socket; one more is dropped.
 const UNSENT_MAX: usize = 10_000;
 
 /// The socket at which a process is woken.
 pub(super) type Socket = Arc<UnixDatagram>;
 
-/// What is to be said when a change is committed and the turn is over.
+/// What is sent when a change is committed and the turn is over.
 #[derive(Default)]
 pub(super) struct Mail {
     /// To listeners of this process.
@@ -65,7 +65,7 @@ impl Datagram {
 #[derive(Debug)]
 pub(super) struct Sender {
     folder: PathBuf,
-    /// Open while the process lives: a way to the folder that is short enough for the address of a socket.
+    /// Open while the process lives: gives a path to the folder that is short enough for the address of a socket.
     way: std::fs::File,
     sends: UnixDatagram,
     /// By session, those whose socket was full.
@@ -74,7 +74,7 @@ pub(super) struct Sender {
     thread: OnceLock<()>,
 }
 
-/// The datagrams that wait for one socket. Two that are equal say the same.
+/// The datagrams that wait for one socket. Of equal ones, one is enough.
 #[derive(Debug, Default)]
 struct Unsent {
     datagrams: BTreeSet<Datagram>,
@@ -97,7 +97,7 @@ impl Sender {
         })
     }
 
-    /// Sends everything; gives those who cannot hear any more.
+    /// Sends everything; returns the sessions that no longer have a socket.
     pub(super) fn deliver(&'static self, mail: Mail) -> Vec<String> {
         let mut deaf = Vec::new();
         for (session, datagram) in mail.far {
@@ -107,7 +107,7 @@ impl Sender {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.send_later(session, datagram);
                 }
-                // The safety poll makes it good.
+                // The waiters' safety poll makes up for it.
                 Err(_) => {}
             }
         }
@@ -152,7 +152,7 @@ impl Sender {
         }
     }
 
-    /// Sends as much as there is room for; whether something is left to be sent.
+    /// Sends as much as there is room for; returns whether something is left to be sent.
     fn send_unsent(&self, session: &str, waiting: &mut Unsent) -> bool {
         while let Some(datagram) = waiting.datagrams.first() {
             match self.send(session, datagram) {
@@ -170,7 +170,7 @@ impl Sender {
         false
     }
 
-    /// Has a thread hear what is sent to that session, as long as it is not ended.
+    /// Starts a thread that reads what is sent to that session, until the socket is shut down.
     pub(super) fn listen(
         &self,
         session: &str,
@@ -183,7 +183,7 @@ impl Sender {
             let mut datagram = [0; DATAGRAM_MAX];
             loop {
                 let got = match theirs.recv(&mut datagram) {
-                    // Nobody sends nothing: the socket was ended.
+                    // No process sends empty datagrams: the socket was shut down.
                     Ok(0) => return,
                     Ok(length) => datagram.get(..length),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -200,7 +200,7 @@ impl Sender {
         Ok(socket)
     }
 
-    /// Where a session's socket is, in few enough bytes.
+    /// The path of a session's socket, short enough for an address.
     fn address(&self, session: &str) -> PathBuf {
         let name = socket_name(session);
         let path = self.folder.join(&name);
@@ -211,7 +211,7 @@ impl Sender {
     }
 }
 
-/// Whether there is nobody, and never again will be, at that address.
+/// Whether no process reads at that address, and none ever will again.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_no_hindrance() {
+    fn sockets_work_in_a_folder_with_a_long_path() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("x".repeat(200));
         std::fs::create_dir(&deep).unwrap();
@@ -268,10 +268,10 @@ mod tests {
         assert_eq!(deaf, ["nobody"]);
     }
 
-    /// A socket holds ten datagrams on most machines. What came while it was full was lost, and its waiter was served by the
-    /// safety poll, a second later: one hand-off of 65 between two processes with a hundred names.
+    /// A socket holds ten datagrams on most machines. Once, those that came while it was full were lost, and their waiters were
+    /// served by the safety poll, a second later: one hand-off of 65 between two processes with a hundred names.
     #[test]
-    fn a_datagram_that_finds_the_socket_full_is_heard_when_there_is_room() {
+    fn a_datagram_that_finds_the_socket_full_is_delivered_later() {
         const COUNT: u8 = 100;
         let folder = tempfile::tempdir().unwrap();
         let sender: &Sender = Box::leak(Box::new(Sender::open(folder.path().to_owned()).unwrap()));
@@ -280,7 +280,7 @@ mod tests {
         let busy = Mutex::new(busy);
         let _socket = sender
             .listen("me", move |channel, _| {
-                // Until the sender of this goes.
+                // Until the sender of this is dropped.
                 let _ = unpoisoned(&busy).recv();
                 heard.send(channel.to_vec()).unwrap();
             })

@@ -65,7 +65,7 @@ fn set_replies_the_old_value_and_takes_a_point_in_time() {
 }
 
 #[test]
-fn deadlines_are_told_in_seconds_taken_off_and_set_to_a_point_in_time() {
+fn ttl_persist_and_pexpireat_read_remove_and_set_deadlines() {
     let mut bench = Bench::new();
     bench.run("SET k v");
 
@@ -82,9 +82,9 @@ fn deadlines_are_told_in_seconds_taken_off_and_set_to_a_point_in_time() {
     bench.check("TTL k", -2);
 }
 
-/// A deadline that was taken off must not strike later.
+/// A deadline that was removed must not delete the key later.
 #[test]
-fn a_key_without_its_deadline_lives_on() {
+fn a_key_whose_deadline_was_removed_stays() {
     let mut bench = Bench::new();
     bench.run("SET k v PX 100");
     bench.run("PERSIST k");
@@ -109,7 +109,7 @@ fn parts_of_hashes_are_read() {
 }
 
 #[test]
-fn a_scan_meets_every_field_that_stays() {
+fn a_scan_returns_every_field_that_stays() {
     let mut bench = Bench::new();
     for field in 0..300 {
         bench.run(&format!("HSET h {field} v"));
@@ -119,7 +119,7 @@ fn a_scan_meets_every_field_that_stays() {
     for step in 0.. {
         let (next, fields) = scanned(bench.run(&format!("HSCAN h {cursor} COUNT 7")));
         met.extend(fields.into_iter().step_by(2));
-        // What comes and goes meanwhile does not matter to the others.
+        // Fields that are added or removed meanwhile do not matter to the others.
         bench.run(&format!("HDEL h {}", 2 * step));
         bench.run(&format!("HSET h new{step} v"));
         cursor = next;
@@ -203,7 +203,7 @@ fn items_are_removed_from_either_end() {
 }
 
 #[test]
-fn items_are_put_beside_others() {
+fn items_are_inserted_before_and_after_others() {
     let mut bench = Bench::new();
     bench.run("RPUSH l a b");
 
@@ -270,7 +270,7 @@ fn ranges_of_scores_have_open_and_closed_ends() {
 }
 
 #[test]
-fn a_list_and_a_sorted_set_are_not_taken_for_others() {
+fn commands_refuse_lists_and_sorted_sets_of_the_wrong_type() {
     let mut bench = Bench::new();
     bench.run("RPUSH l a");
     bench.run("ZADD z 1 a");

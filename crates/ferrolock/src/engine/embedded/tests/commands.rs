@@ -81,7 +81,7 @@ fn strings_are_set_and_read() {
 }
 
 #[test]
-fn set_asks_whether_the_key_is_there() {
+fn set_takes_nx_and_xx() {
     let mut bench = Bench::new();
 
     bench.check("SET k 1 XX", Reply::Nil);
@@ -302,7 +302,7 @@ fn writing_a_hash_keeps_its_deadline() {
 }
 
 #[test]
-fn due_keys_go_without_being_touched() {
+fn keys_past_their_deadline_are_removed_without_being_read() {
     let mut bench = Bench::new();
     for key in 0..100 {
         bench.run(&format!("SET k{key} v PX {}", 100 + key));
@@ -314,7 +314,7 @@ fn due_keys_go_without_being_touched() {
 }
 
 #[test]
-fn a_deadline_that_was_moved_does_not_strike_at_its_old_place() {
+fn a_deadline_that_was_moved_does_not_delete_at_its_old_time() {
     let mut bench = Bench::new();
     bench.run("SET k v PX 100");
     bench.run("PEXPIRE k 300");
@@ -333,7 +333,7 @@ fn time_is_seconds_and_microseconds() {
 }
 
 #[test]
-fn a_message_without_listeners_is_heard_by_nobody() {
+fn publish_replies_zero_without_listeners() {
     let mut bench = Bench::new();
 
     bench.check("PUBLISH c m", 0);

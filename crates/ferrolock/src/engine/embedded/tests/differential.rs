@@ -1,9 +1,9 @@
 //! The same calls on the embedded engines and on servers: equal replies, equal keys, equal deadlines.
 //!
-//! The server runs a batch of calls first and tells its time; the embedded engines then run the same batch at that
-//! very time: `memory:` as a whole on all keys, `file:` two calls at a time, with all keys loaded from the table and written back.
+//! The server runs a batch of calls first and replies its time; the embedded engines then run the same batch at that
+//! time: `memory:` as a whole on all keys, `file:` two calls at a time, with all keys loaded from the table and written back.
 //! So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
-//! expire on both sides between batches; a batch at whose very beginning a key expires is begun again.
+//! expire on both sides between batches; a batch is begun again if a key expires just as it begins.
 
 mod calls;
 mod compare;
@@ -23,7 +23,7 @@ use testkit::{Kind, Server};
 
 /// How many calls go in one batch.
 const BATCH: usize = 60;
-/// How many calls are compared with each server, unless told.
+/// How many calls are compared with each server by default.
 const CALLS: u64 = 200_000;
 
 #[test]
@@ -40,32 +40,32 @@ fn run_on(kind: Kind) {
     if !kind.is_here() {
         return;
     }
-    let told = |name: &str| Some(std::env::var(name).ok()?.parse().unwrap());
-    let calls: u64 = told("FERROLOCK_DIFF_CALLS").unwrap_or(CALLS);
-    let seed = told("FERROLOCK_DIFF_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let setting = |name: &str| Some(std::env::var(name).ok()?.parse().unwrap());
+    let calls: u64 = setting("FERROLOCK_DIFF_CALLS").unwrap_or(CALLS);
+    let seed = setting("FERROLOCK_DIFF_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!(
         "{}: {calls} calls on memory and on file, seed {seed}",
         kind.name()
     );
     let server = Server::start(kind);
     let mut course = Course::new(&server, seed);
-    while course.told.calls < calls {
+    while course.tally.calls < calls {
         if let Err(how) = course.step() {
             let batch = course.calls.iter().map(|call| call.words.join(" "));
             let batch: Vec<String> = batch.collect();
             panic!("seed {seed}: {how}\nin the batch {batch:#?}");
         }
     }
-    let told = course.told;
-    println!("{}: {told:?}", kind.name());
-    assert!(told.errors < told.calls / 2, "too few calls do something");
-    assert!(told.expired >= told.calls / 5000, "too few keys expire");
-    assert!(told.left_out <= told.calls / 50, "too much is left out");
+    let tally = course.tally;
+    println!("{}: {tally:?}", kind.name());
+    assert!(tally.errors < tally.calls / 2, "too few calls do something");
+    assert!(tally.expired >= tally.calls / 5000, "too few keys expire");
+    assert!(tally.left_out <= tally.calls / 50, "too much is left out");
 }
 
-/// What a run has met.
+/// What a run has counted.
 #[derive(Debug, Default)]
-struct Told {
+struct Tally {
     calls: u64,
     errors: u64,
     /// Keys that were gone when the next batch began.
@@ -86,7 +86,7 @@ struct Course {
     calls: Vec<Call>,
     /// What the last batch left.
     keys: Vec<Key>,
-    told: Told,
+    tally: Tally,
 }
 
 impl Course {
@@ -98,7 +98,7 @@ impl Course {
             ours: [Ours::in_memory(), Ours::in_file()],
             calls: Vec::new(),
             keys: Vec::new(),
-            told: Told::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -119,17 +119,17 @@ impl Course {
         let theirs = loop {
             match self.theirs.run(&deadlines, &self.calls) {
                 Some(report) => break report,
-                None => self.told.again += 1,
+                None => self.tally.again += 1,
             }
         };
         let is_past = |at: &&i64| **at < theirs.start / 1000;
-        self.told.expired += deadlines.iter().filter(is_past).count() as u64;
+        self.tally.expired += deadlines.iter().filter(is_past).count() as u64;
         for (call, reply) in self.calls.iter_mut().zip(&theirs.replies) {
-            self.told.calls += 1;
-            self.told.errors += u64::from(matches!(reply, Seen::Error(_)));
+            self.tally.calls += 1;
+            self.tally.errors += u64::from(matches!(reply, Seen::Error(_)));
             if is_close(reply) {
                 call.way = Way::Skip;
-                self.told.left_out += 1;
+                self.tally.left_out += 1;
             }
         }
         for engine in &mut self.ours {

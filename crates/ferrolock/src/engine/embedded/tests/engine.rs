@@ -1,4 +1,4 @@
-//! The engine through its seam: polling, messages, sharing, time, closing.
+//! The memory engine as an `Engine`: polling, messages, sharing, time, closing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::engine::{Listener, Signal, Subscription};
 
-/// Remembers what it heard.
+/// Keeps the signals it got.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -68,6 +68,19 @@ fn a_call_runs_at_its_first_poll_and_answers_at_its_second() {
 }
 
 #[test]
+fn an_argument_may_be_any_bytes() {
+    let engine = MemoryEngine::open(None);
+    let any: Vec<u8> = vec![0, 0xff, b'\r', b'\n'];
+    let mut call = text_call(
+        "return redis.call('SET', KEYS[1], ARGV[1]) and redis.call('GET', KEYS[1])",
+        &[],
+    );
+    call.args.push(Arg::Bytes(any.clone().into()));
+
+    assert_eq!(run(&engine, call), Ok(Value::Bytes(any)));
+}
+
+#[test]
 fn messages_come_after_the_script_even_if_it_fails() {
     let engine = MemoryEngine::open(None);
     let (notes, _subscription) = listen(&engine, "c");
@@ -78,7 +91,7 @@ fn messages_come_after_the_script_even_if_it_fails() {
     assert_eq!(notes.taken(), ["one", "two"]);
 }
 
-/// Asks the engine from within the delivery of a message.
+/// Calls the engine from within the delivery of a message.
 struct Asks(Arc<MemoryEngine>, Mutex<Vec<Value>>);
 
 impl Listener for Asks {
@@ -89,7 +102,7 @@ impl Listener for Asks {
 }
 
 #[test]
-fn whoever_hears_a_message_finds_what_the_script_wrote() {
+fn a_listener_that_gets_a_message_sees_what_the_script_wrote() {
     let engine = MemoryEngine::open(None);
     let listener = Arc::new(Asks(engine.clone(), Mutex::default()));
     let _subscription = finish(engine.listen("c".into(), listener.clone())).unwrap();
@@ -101,7 +114,7 @@ fn whoever_hears_a_message_finds_what_the_script_wrote() {
 }
 
 #[test]
-fn a_subscription_hears_its_channel_until_it_is_dropped() {
+fn a_subscription_gets_messages_of_its_channel_until_it_is_dropped() {
     let engine = MemoryEngine::open(None);
     let (notes, subscription) = listen(&engine, "c");
     let (others, _other) = listen(&engine, "other");
@@ -114,10 +127,10 @@ fn a_subscription_hears_its_channel_until_it_is_dropped() {
     assert!(others.taken().is_empty());
 }
 
-/// A server counts connections, of which a client has one for all its listeners. Here each listener was counted, so that who
-/// released took its own second listener for a competitor.
+/// A server counts connections, of which a client has one for all its listeners. Once, each listener was counted here, so
+/// that a client that released took its own second listener for a competitor.
 #[test]
-fn two_listeners_of_one_client_both_hear_and_count_as_one() {
+fn two_listeners_of_one_client_both_get_messages_and_count_as_one() {
     let engine = MemoryEngine::open(None);
     let (first_notes, first) = listen(&engine, "c");
     let (second_notes, _second) = listen(&engine, "c");
@@ -199,7 +212,7 @@ fn a_shared_space_ends_with_its_last_engine() {
 }
 
 #[test]
-fn names_of_spaces_are_plain() {
+fn names_of_spaces_have_letters_digits_and_some_signs() {
     for name in ["a", "A-1_b./c"] {
         assert!(MemoryEngine::is_name(name), "{name}");
     }
@@ -209,7 +222,7 @@ fn names_of_spaces_are_plain() {
 }
 
 #[test]
-fn a_closed_engine_answers_nothing_and_hears_nothing() {
+fn a_closed_engine_refuses_calls_and_gets_no_messages() {
     let (one, two) = (
         MemoryEngine::open(Some("closed-engine")),
         MemoryEngine::open(Some("closed-engine")),
@@ -266,7 +279,7 @@ fn without_a_runtime_time_is_real() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_expire_untouched() {
+async fn keys_expire_with_the_paused_time() {
     let engine = MemoryEngine::open(None);
     eval(&engine, "redis.call('SET', 'k', 'v', 'PX', 100)", &[]).unwrap();
     let exists = || eval(&engine, "return redis.call('EXISTS', 'k')", &[]);

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::engine::{Listener, Signal};
+use crate::protocol::call::Role;
 use crate::protocol::lock::{self, LockKeys, SCRIPTS};
 use crate::protocol::renewal::{self, RowError};
 use crate::protocol::scheme::{
     Attempt, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
     read_release, read_standing,
 };
-use crate::protocol::script::Role;
 
 struct Table {
     engine: Arc<MemoryEngine>,
@@ -102,7 +102,7 @@ impl Table {
     }
 }
 
-/// Whoever listens counts, also without hearing.
+/// A listener that ignores messages: it counts as one.
 struct Deaf;
 
 impl Listener for Deaf {
@@ -126,7 +126,7 @@ async fn acquire_is_granted_once() {
     assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(LEASE));
     tokio::time::advance(ms(10_000)).await;
     assert_eq!(table.acquire(&bearer("b:1"), LEASE), busy(ms(20_000)));
-    // The same call, run again: granted, and nothing moves.
+    // The same call, run again: granted, and the lease stays.
     assert_eq!(table.acquire(&bearer("a:1"), LEASE), GRANTED);
     assert_eq!(table.left(), (20_000, -2));
     assert_eq!(table.count("a:1"), Some(1));
@@ -183,7 +183,7 @@ fn a_key_of_another_type_is_the_servers_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reenter_raises_and_counts() {
+async fn reenter_extends_the_lease_and_sets_the_count() {
     let table = Table::new();
     let (a, b) = (named("a:1"), named("b:1"));
 
@@ -228,7 +228,7 @@ async fn a_partial_release_leaves_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renew_raises_or_only_asks() {
+async fn renew_extends_a_lease_but_never_shortens_it() {
     let table = Table::new();
     let (a, b) = (named("a:1"), named("b:1"));
 
@@ -287,7 +287,7 @@ async fn each_row_of_a_renewal_answers_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_row_with_details_keeps_its_own() {
+async fn each_row_with_details_renews_its_own_details() {
     let table = Table::new();
     let keys = ["one", "two"].map(|name| LockKeys::new(name.into()));
     let a = named("a:1");
@@ -325,7 +325,7 @@ fn if_every_row_failed_the_error_is_the_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn linger_leaves_the_name_taken_for_a_while() {
+async fn delay_release_leaves_the_name_taken_for_a_while() {
     let table = Table::new();
     let (a, b) = (named("a:1"), named("b:1"));
 
@@ -340,7 +340,7 @@ async fn linger_leaves_the_name_taken_for_a_while() {
 }
 
 #[test]
-fn force_unlock_frees_whoever_holds() {
+fn force_unlock_frees_the_lock_of_any_holder() {
     let table = Table::new();
 
     assert!(!table.force_unlock());
@@ -351,7 +351,7 @@ fn force_unlock_frees_whoever_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inspect_tells_who_holds_and_since_when() {
+async fn inspect_replies_holders_and_how_long_they_hold() {
     let table = Table::new();
     assert_eq!(table.inspect(), (None, Vec::new()));
     table.acquire(&named("a:1"), LEASE);
@@ -387,7 +387,7 @@ fn inspect_shows_a_foreign_holder_without_details() {
 }
 
 #[test]
-fn every_script_compiles_and_names_itself_in_errors() {
+fn every_script_compiles() {
     let engine = MemoryEngine::open(None);
     for script in SCRIPTS {
         let call = Call {
@@ -411,7 +411,7 @@ fn every_script_compiles_and_names_itself_in_errors() {
     }
 }
 
-/// They are for people: whatever stands in their place, the lock works as without them.
+/// Details are for people: whatever another program has put under their key, the lock works as without them.
 #[tokio::test(start_paused = true)]
 async fn details_that_cannot_be_kept_are_left_out() {
     let table = Table::new();

@@ -1,4 +1,4 @@
-//! What a script can do, cannot do, and how its values travel.
+//! What a script can do, cannot do, and how its values are converted.
 
 use super::*;
 
@@ -291,7 +291,7 @@ fn endless_nesting_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_compiled_is_refused() {
+fn a_script_that_does_not_compile_is_refused() {
     let message =
         "Error compiling script (new function): user_script:1: unexpected symbol near 'then'";
     check_refused("if then", "ERR", message);

@@ -1,4 +1,4 @@
-//! Where the server is and how to enter.
+//! Address, credentials and limits of the server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::url;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const COMMAND_LIMIT: Duration = Duration::from_secs(3);
-/// So many bytes of a password are too many to show.
+/// A text that has this many bytes of the password in a row is not shown.
 const TELLING_PART: usize = 4;
 /// Below this a limit would only be a busy loop.
 const LIMIT_MIN: Duration = Duration::from_millis(1);
@@ -21,7 +21,7 @@ pub(in super::super) const NO_TLS: &str =
 /// All that is needed to open a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(in super::super) place: Place,
+    pub(in super::super) place: ServerAddress,
     pub(in super::super) username: Option<String>,
     pub(in super::super) password: Option<Secret>,
     pub(in super::super) db: i64,
@@ -36,7 +36,7 @@ pub(crate) struct Config {
 
 /// The far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Place {
+pub(in super::super) enum ServerAddress {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16 },
     Unix(PathBuf),
@@ -87,7 +87,7 @@ impl Config {
     fn from_address_of(client: &::redis::Client) -> Result<Config, String> {
         let info = client.get_connection_info();
         let place = match info.addr() {
-            ::redis::ConnectionAddr::Tcp(host, port) => Place::Tcp {
+            ::redis::ConnectionAddr::Tcp(host, port) => ServerAddress::Tcp {
                 host: host.clone(),
                 port: *port,
             },
@@ -99,11 +99,11 @@ impl Config {
             ::redis::ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls")) => {
                 return Err(NO_TLS.to_owned());
             }
-            ::redis::ConnectionAddr::TcpTls { host, port, .. } => Place::Tls {
+            ::redis::ConnectionAddr::TcpTls { host, port, .. } => ServerAddress::Tls {
                 host: host.clone(),
                 port: *port,
             },
-            ::redis::ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            ::redis::ConnectionAddr::Unix(path) => ServerAddress::Unix(path.clone()),
             _ => return Err("this redis client has an address of an unknown kind".to_owned()),
         };
         let settings = info.redis_settings();
@@ -113,7 +113,7 @@ impl Config {
         Ok(config)
     }
 
-    fn new(place: Place, db: i64) -> Config {
+    fn new(place: ServerAddress, db: i64) -> Config {
         Config {
             address: address_text(&place, db),
             place,
@@ -155,7 +155,7 @@ impl Config {
     /// Certificates; refused for an address without TLS, where they would silently protect nothing.
     #[cfg(feature = "tls")]
     pub(crate) fn set_tls(&mut self, tls: Tls) -> Result<(), String> {
-        if !matches!(self.place, Place::Tls { .. }) {
+        if !matches!(self.place, ServerAddress::Tls { .. }) {
             return Err(format!(
                 "tls settings need a rediss:// address, not {}",
                 self.address
@@ -174,8 +174,8 @@ impl Config {
         self.password.as_ref().map(|secret| secret.0.as_str())
     }
 
-    /// Whether a part of the password stands in a server's text: old servers and proxies repeat what they did not
-    /// understand, and cut it somewhere. Such a text is not shown at all, for a gap in it would show the password too.
+    /// Whether a server's text has a part of the password: old servers and proxies repeat a command that they did not
+    /// understand, and cut it somewhere. Such a text is not shown at all: a gap in it would show the password too.
     pub(in super::super) fn is_told_in(&self, text: &str) -> bool {
         let password = self.password().unwrap_or_default().as_bytes();
         let part = password.len().clamp(1, TELLING_PART);
@@ -194,11 +194,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-fn address_text(place: &Place, db: i64) -> String {
+fn address_text(place: &ServerAddress, db: i64) -> String {
     let (base, mark) = match place {
-        Place::Tcp { host, port } => (format!("redis://{}:{port}", bracketed(host)), "/"),
-        Place::Tls { host, port } => (format!("rediss://{}:{port}", bracketed(host)), "/"),
-        Place::Unix(path) => (format!("unix:{}", path.display()), "?db="),
+        ServerAddress::Tcp { host, port } => (format!("redis://{}:{port}", bracketed(host)), "/"),
+        ServerAddress::Tls { host, port } => (format!("rediss://{}:{port}", bracketed(host)), "/"),
+        ServerAddress::Unix(path) => (format!("unix:{}", path.display()), "?db="),
     };
     if db == 0 {
         base

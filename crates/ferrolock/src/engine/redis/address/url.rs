@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::config::{NO_TLS, Place};
+use super::config::{NO_TLS, ServerAddress};
 use crate::engine::{no_address, percent_decoded};
 
 const PORT: u16 = 6379;
 
 /// What a URL says.
 pub(in super::super) struct Parts {
-    pub(in super::super) place: Place,
+    pub(in super::super) place: ServerAddress,
     pub(in super::super) username: Option<String>,
     pub(in super::super) password: Option<String>,
     pub(in super::super) db: i64,
@@ -21,9 +21,9 @@ pub(in super::super) fn parse(url: &str) -> Result<Parts, String> {
         return Err(no_address());
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "redis" => parse_network(rest, |host, port| Place::Tcp { host, port }),
+        "redis" => parse_network(rest, |host, port| ServerAddress::Tcp { host, port }),
         "rediss" if cfg!(feature = "tls") => {
-            parse_network(rest, |host, port| Place::Tls { host, port })
+            parse_network(rest, |host, port| ServerAddress::Tls { host, port })
         }
         "rediss" => err(NO_TLS),
         "unix" | "redis+unix" => parse_unix(rest),
@@ -31,7 +31,7 @@ pub(in super::super) fn parse(url: &str) -> Result<Parts, String> {
     }
 }
 
-fn parse_network(rest: &str, place: fn(String, u16) -> Place) -> Result<Parts, String> {
+fn parse_network(rest: &str, place: fn(String, u16) -> ServerAddress) -> Result<Parts, String> {
     let Some(rest) = rest.strip_prefix("//") else {
         return err("a server's address has two slashes after the colon: redis://host:port/db");
     };
@@ -116,7 +116,7 @@ fn parse_unix(rest: &str) -> Result<Parts, String> {
         return err("the path of a socket is absolute: unix:/run/redis.sock");
     }
     let mut parts = Parts {
-        place: Place::Unix(PathBuf::from(decode(path)?)),
+        place: ServerAddress::Unix(PathBuf::from(decode(path)?)),
         username: None,
         password: None,
         db: 0,
@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_address_is_taken_apart() {
+    fn every_part_of_a_full_address_is_read() {
         let parts = parse("redis://al%40ice:p%3Ass%2f@db.example:7000/3").unwrap();
 
         assert_eq!(
             parts.place,
-            Place::Tcp {
+            ServerAddress::Tcp {
                 host: "db.example".into(),
                 port: 7000
             }
@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_the_usual_value() {
+    fn parts_that_are_left_out_have_defaults() {
         let parts = parse("redis://:secret@localhost").unwrap();
 
         assert_eq!(
             parts.place,
-            Place::Tcp {
+            ServerAddress::Tcp {
                 host: "localhost".into(),
                 port: 6379
             }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_is_told_in_one_line_without_the_password() {
+    fn the_error_for_a_bad_address_is_one_line_without_the_password() {
         for url in [
             "",
             "localhost",
@@ -256,7 +256,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn an_address_with_tls_is_taken() {
+    fn an_address_with_tls_is_accepted() {
         let config = Config::parse("rediss://host").unwrap();
 
         assert_eq!(config.address(), "rediss://host:6379");

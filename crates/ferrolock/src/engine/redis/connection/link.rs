@@ -11,21 +11,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::address::config::Config;
 use super::super::trouble::{Class, Trouble};
-use super::live::{self, Driver, Live, OnPush};
+use super::live::{self, ConnectionTask, Live, OnPush};
 use super::report::Report;
 use super::scripts::Scripts;
 use crate::engine::{Clock, Failure, ShortestLease};
-use crate::protocol::script::{Call, Value};
+use crate::protocol::call::{Call, Value};
 
 pub(in super::super) use crate::engine::{RUNTIME_ENDED as ENDED, SHUT_DOWN as CLOSED};
 const NO_RUNTIME: &str = "the client needs a tokio runtime to connect in";
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// A connection that keeps leases is tried again so often within the shortest of them, as a renewal is.
+/// How often a connection for renewals is tried again within the shortest lease, as a renewal is.
 const TRIES_PER_LEASE: u32 = 30;
 /// A connection that lived this long was a good one: the next pause is short again. Less than a second, or one that is
-/// killed every second would come back ever more slowly, and those who wait would poll.
+/// killed every second would come back ever more slowly, and waiters would poll.
 const GOOD_LIFE: Duration = Duration::from_millis(250);
 /// How many times within the command limit a connection is looked at.
 const LOOKS: u32 = 4;
@@ -39,7 +39,7 @@ pub(in super::super) struct Link {
     home: Home,
     watching: Watching,
     on_push: Option<OnPush>,
-    state: watch::Sender<State>,
+    state: watch::Sender<LinkState>,
     generation: AtomicU64,
     /// Nanoseconds, smoothed.
     round_trip: AtomicU64,
@@ -53,7 +53,7 @@ pub(in super::super) struct Link {
 pub(in super::super) enum Home {
     /// In the client's runtime, named by `start` or found at the first use.
     Client(Arc<OnceLock<Handle>>),
-    /// In the runtime of whoever uses it first, and again after that one has ended.
+    /// In the runtime of its first caller; after that one has ended, in that of the next caller.
     FirstUser,
 }
 
@@ -62,15 +62,15 @@ pub(in super::super) enum Home {
 pub(in super::super) enum Watching {
     /// While a reply is owed.
     Replies,
-    /// All the time: nothing is owed where one only listens.
+    /// All the time: no reply is owed on a connection that only listens.
     Always,
 }
 
 #[derive(Clone, Debug)]
-pub(in super::super) enum State {
-    /// Nobody needed it yet.
+pub(in super::super) enum LinkState {
+    /// Not used yet.
     Idle,
-    /// Being connected; what stood in the way last.
+    /// Connecting; why the last attempt failed.
     Down(Option<Trouble>),
     Up(Arc<Live>),
     /// For good (or, with [`Home::FirstUser`] and [`ENDED`], until the next use).
@@ -78,7 +78,7 @@ pub(in super::super) enum State {
 }
 
 /// How a connection came to its end.
-enum End {
+enum ConnectionEnd {
     Broken(Trouble),
     Silent,
     Retired(&'static str),
@@ -100,7 +100,7 @@ impl Link {
             home,
             watching,
             on_push,
-            state: watch::Sender::new(State::Idle),
+            state: watch::Sender::new(LinkState::Idle),
             generation: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
             hurry: OnceLock::new(),
@@ -127,16 +127,16 @@ impl Link {
 
     fn live(&self) -> Result<Arc<Live>, Failure> {
         match &*self.state.borrow() {
-            State::Up(live) if !live.is_over() => Ok(live.clone()),
-            State::Up(_) => not_sent("the connection has just ended"),
-            State::Idle if !self.home.exists() => Err(closed(NO_RUNTIME)),
-            State::Idle | State::Down(None) => not_sent("not connected yet"),
-            State::Down(Some(trouble)) if trouble.class == Class::Version => {
+            LinkState::Up(live) if !live.is_over() => Ok(live.clone()),
+            LinkState::Up(_) => not_sent("the connection has just ended"),
+            LinkState::Idle if !self.home.exists() => Err(closed(NO_RUNTIME)),
+            LinkState::Idle | LinkState::Down(None) => not_sent("not connected yet"),
+            LinkState::Down(Some(trouble)) if trouble.class == Class::Version => {
                 Err(trouble.failure.clone())
             }
-            State::Down(Some(trouble)) => not_sent(&trouble.failure.to_string()),
-            State::Over(why) if self.can_restart(why) => not_sent("not connected yet"),
-            State::Over(why) => Err(closed(why)),
+            LinkState::Down(Some(trouble)) => not_sent(&trouble.failure.to_string()),
+            LinkState::Over(why) if self.can_restart(why) => not_sent("not connected yet"),
+            LinkState::Over(why) => Err(closed(why)),
         }
     }
 
@@ -153,17 +153,17 @@ impl Link {
         Duration::from_nanos(self.round_trip.load(Ordering::Relaxed))
     }
 
-    /// Resolves when a call would be sent, or would be told why it never will.
+    /// Resolves when a call would be sent, or would fail because the link is over.
     pub(in super::super) async fn ready(self: &Arc<Self>) {
         self.start();
         if !self.home.exists() {
             return;
         }
-        let settled = |state: &State| match state {
-            State::Up(live) => !live.is_over(),
-            State::Down(Some(trouble)) => trouble.class == Class::Version,
-            State::Over(_) => true,
-            State::Idle | State::Down(None) => false,
+        let settled = |state: &LinkState| match state {
+            LinkState::Up(live) => !live.is_over(),
+            LinkState::Down(Some(trouble)) => trouble.class == Class::Version,
+            LinkState::Over(_) => true,
+            LinkState::Idle | LinkState::Down(None) => false,
         };
         // The sender is in `self`, so it cannot be gone.
         let _ = self.state.subscribe().wait_for(settled).await;
@@ -173,43 +173,45 @@ impl Link {
     pub(in super::super) async fn reconnected(&self) {
         let mut state = self.state.subscribe();
         let before = match &*state.borrow() {
-            State::Up(live) => Some(live.generation),
+            LinkState::Up(live) => Some(live.generation),
             _ => None,
         };
         // The sender is in `self`, so it cannot be gone.
         let _ = state
-            .wait_for(|state| matches!(state, State::Up(live) if Some(live.generation) != before))
+            .wait_for(
+                |state| matches!(state, LinkState::Up(live) if Some(live.generation) != before),
+            )
             .await;
     }
 
     /// Resolves with the outcome of the first attempt to connect, or with the state that is.
-    pub(in super::super) async fn first_outcome(self: &Arc<Self>) -> State {
+    pub(in super::super) async fn first_outcome(self: &Arc<Self>) -> LinkState {
         self.start();
         if !self.home.exists() {
-            return State::Over(NO_RUNTIME);
+            return LinkState::Over(NO_RUNTIME);
         }
         let mut state = self.state.subscribe();
         let outcome = state
-            .wait_for(|state| !matches!(state, State::Idle | State::Down(None)))
+            .wait_for(|state| !matches!(state, LinkState::Idle | LinkState::Down(None)))
             .await;
-        outcome.map_or(State::Over(ENDED), |state| state.clone())
+        outcome.map_or(LinkState::Over(ENDED), |state| state.clone())
     }
 
     pub(in super::super) fn trouble(&self) -> Option<Failure> {
         match &*self.state.borrow() {
-            State::Down(trouble) => trouble.as_ref().map(|trouble| trouble.failure.clone()),
-            State::Over(why) if !self.can_restart(why) => Some(closed(why)),
-            State::Idle | State::Up(_) | State::Over(_) => None,
+            LinkState::Down(trouble) => trouble.as_ref().map(|trouble| trouble.failure.clone()),
+            LinkState::Over(why) if !self.can_restart(why) => Some(closed(why)),
+            LinkState::Idle | LinkState::Up(_) | LinkState::Over(_) => None,
         }
     }
 
-    pub(in super::super) fn states(&self) -> watch::Receiver<State> {
+    pub(in super::super) fn states(&self) -> watch::Receiver<LinkState> {
         self.state.subscribe()
     }
 
     /// Begins to connect if nothing does so yet.
     pub(in super::super) fn start(self: &Arc<Self>) {
-        if matches!(*self.state.borrow(), State::Down(_) | State::Up(_)) {
+        if matches!(*self.state.borrow(), LinkState::Down(_) | LinkState::Up(_)) {
             return;
         }
         let Some(handle) = self.home.handle() else {
@@ -217,19 +219,19 @@ impl Link {
         };
         let begins = self.state.send_if_modified(|state| {
             let begins = match state {
-                State::Idle => true,
-                State::Over(why) => self.can_restart(why),
-                State::Down(_) | State::Up(_) => false,
+                LinkState::Idle => true,
+                LinkState::Over(why) => self.can_restart(why),
+                LinkState::Down(_) | LinkState::Up(_) => false,
             };
             if begins {
-                *state = State::Down(None);
+                *state = LinkState::Down(None);
             }
             begins
         });
         if begins {
-            let life = Life(self.clone());
+            let ends = EndsLink(self.clone());
             handle.spawn(async move {
-                let link = &life.0;
+                let link = &ends.0;
                 tokio::select! {
                     () = link.closing.cancelled() => {}
                     () = link.supervise() => {}
@@ -244,15 +246,15 @@ impl Link {
 
     /// Ends it for good. What is under way becomes unknown.
     pub(in super::super) fn close(&self) {
-        if let State::Up(live) = self.state.send_replace(State::Over(CLOSED)) {
+        if let LinkState::Up(live) = self.state.send_replace(LinkState::Over(CLOSED)) {
             live.pulse.fail(Trouble::new(Class::Other, CLOSED));
         }
         self.closing.cancel();
     }
 
-    fn set(&self, next: State) {
+    fn set(&self, next: LinkState) {
         self.state.send_if_modified(|state| {
-            let open = !matches!(state, State::Over(_));
+            let open = !matches!(state, LinkState::Over(_));
             if open {
                 *state = next;
             }
@@ -268,10 +270,10 @@ impl Link {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             let on_push = self.on_push.clone();
             match live::open(&self.config, &self.scripts, generation, on_push).await {
-                Ok((live, driver)) => {
+                Ok((live, task)) => {
                     report.up(address, self.role);
                     let began = Clock::Boot.now();
-                    let trouble = self.serve(Arc::new(live), driver).await;
+                    let trouble = self.serve(Arc::new(live), task).await;
                     let lived = Clock::Boot.now().since(began);
                     if lived >= GOOD_LIFE {
                         pause = PAUSE_MIN;
@@ -281,7 +283,7 @@ impl Link {
                 }
                 Err(trouble) => {
                     report.down(address, self.role, &trouble);
-                    self.set(State::Down(Some(trouble)));
+                    self.set(LinkState::Down(Some(trouble)));
                 }
             }
             let lease = self.hurry.get().and_then(|shortest_lease| shortest_lease());
@@ -292,32 +294,32 @@ impl Link {
     }
 
     /// Offers the connection until it ends or has to go.
-    async fn serve(&self, live: Arc<Live>, mut driver: Driver) -> Trouble {
-        self.set(State::Up(live.clone()));
-        let end = self.watch(&live, &mut driver).await;
-        let retired = matches!(end, End::Retired(_));
+    async fn serve(&self, live: Arc<Live>, mut task: ConnectionTask) -> Trouble {
+        self.set(LinkState::Up(live.clone()));
+        let end = self.watch(&live, &mut task).await;
+        let retired = matches!(end, ConnectionEnd::Retired(_));
         let trouble = match end {
-            End::Broken(trouble) => trouble,
-            End::Silent => Trouble::new(
+            ConnectionEnd::Broken(trouble) => trouble,
+            ConnectionEnd::Silent => Trouble::new(
                 Class::Silent,
                 format!(
                     "the server said nothing for {:?}",
                     self.config.command_limit * 2
                 ),
             ),
-            End::Retired(why) => Trouble::new(Class::Other, why),
+            ConnectionEnd::Retired(why) => Trouble::new(Class::Other, why),
         };
-        self.set(State::Down(Some(trouble.clone())));
+        self.set(LinkState::Down(Some(trouble.clone())));
         if retired {
-            drain(live, driver, self.config.command_limit);
+            drain(live, task, self.config.command_limit);
         } else {
-            // What those who still wait are told, unless the stream knew why.
+            // Callers that still wait fail with this, unless the stream already gave a reason.
             live.pulse.fail(trouble.clone());
         }
         trouble
     }
 
-    async fn watch(&self, live: &Live, driver: &mut Driver) -> End {
+    async fn watch(&self, live: &Live, task: &mut ConnectionTask) -> ConnectionEnd {
         let limit = self.config.command_limit;
         let mut ping = None;
         loop {
@@ -328,8 +330,8 @@ impl Link {
                 }
             };
             tokio::select! {
-                () = driver.ended() => return End::Broken(why_broken(live)),
-                why = live.retired() => return End::Retired(why),
+                () = task.ended() => return ConnectionEnd::Broken(why_broken(live)),
+                why = live.retired() => return ConnectionEnd::Retired(why),
                 () = asked => { ping = None; continue }
                 () = tokio::time::sleep(limit / LOOKS) => {}
             }
@@ -339,9 +341,9 @@ impl Link {
                 Watching::Always => live.pulse.quiet(now),
             };
             match &ping {
-                // Counted from the question too: after a suspend of this machine the silence alone says nothing.
+                // Counted from the PING too: after a suspend of this machine the silence alone says nothing.
                 Some((since, _)) if silence >= 2 * limit && now.since(*since) >= limit => {
-                    return End::Silent;
+                    return ConnectionEnd::Silent;
                 }
                 None if silence >= limit => ping = Some((now, Box::pin(live.ping()))),
                 _ => {}
@@ -365,7 +367,7 @@ impl Home {
         named || Handle::try_current().is_ok()
     }
 
-    /// The runtime, which from now on is the client's.
+    /// The runtime; the current one becomes the client's if none was set.
     pub(in super::super) fn handle(&self) -> Option<Handle> {
         match self {
             Home::FirstUser => Handle::try_current().ok(),
@@ -380,20 +382,20 @@ impl Home {
     }
 }
 
-/// In the supervisor's task as long as that exists: a runtime that ends drops it.
-struct Life(Arc<Link>);
+/// Kept by the supervisor's task: a runtime that ends drops it.
+struct EndsLink(Arc<Link>);
 
-impl Drop for Life {
+impl Drop for EndsLink {
     fn drop(&mut self) {
-        self.0.set(State::Over(ENDED));
+        self.0.set(LinkState::Over(ENDED));
     }
 }
 
-/// Lets a connection that nobody new uses give the replies it still owes: they come before that of a last PING.
-fn drain(live: Arc<Live>, driver: Driver, limit: Duration) {
+/// Lets a connection that takes no new calls give the replies it still owes: they come before that of a last PING.
+fn drain(live: Arc<Live>, task: ConnectionTask, limit: Duration) {
     tokio::spawn(async move {
         let _ = tokio::time::timeout(limit, live.ping()).await;
-        drop(driver);
+        drop(task);
     });
 }
 
@@ -404,7 +406,7 @@ fn why_broken(live: &Live) -> Trouble {
     }
 }
 
-/// The longest pause before a connection that keeps leases, of which this is the shortest.
+/// The longest pause before the next attempt to connect, given the shortest lease that is renewed over the connection.
 fn pause_max(lease: Option<Duration>) -> Duration {
     lease.map_or(PAUSE_MAX, |lease| {
         (lease / TRIES_PER_LEASE).clamp(PAUSE_MIN, PAUSE_MAX)

@@ -18,14 +18,14 @@ use super::pulse::Pulse;
 use super::scripts::Scripts;
 use super::stream;
 use crate::engine::{Clock, Failure};
-use crate::protocol::script::{Call, Form, Value};
+use crate::protocol::call::{Call, Form, Value};
 
 /// How many commands may wait to be written; a caller above that waits its turn.
 const QUEUE_MAX: usize = 4096;
 /// How many bytes are gathered for one write.
 const WRITE_MAX: usize = 64 * 1024;
 
-/// Takes what the server pushes on a connection, which is told by its generation.
+/// Takes the server's pushes, with the generation of the connection that they came over.
 pub(in super::super) type OnPush = Arc<dyn Fn(u64, PushInfo) + Send + Sync>;
 
 /// An open connection.
@@ -42,7 +42,7 @@ pub(in super::super) struct Live {
 
 /// Reads and writes a connection, in a task of its own; dropping it ends the connection and all that waits on it.
 #[derive(Debug)]
-pub(in super::super) struct Driver(JoinHandle<()>);
+pub(in super::super) struct ConnectionTask(JoinHandle<()>);
 
 /// Opens a connection, with TLS and handshake, within the connect limit.
 pub(in super::super) async fn open(
@@ -50,7 +50,7 @@ pub(in super::super) async fn open(
     scripts: &Scripts,
     generation: u64,
     on_push: Option<OnPush>,
-) -> Result<(Live, Driver), Trouble> {
+) -> Result<(Live, ConnectionTask), Trouble> {
     let opening = open_now(config, scripts, generation, on_push);
     match tokio::time::timeout(config.connect_limit, opening).await {
         Ok(opened) => opened.map_err(|trouble| trouble.at(config)),
@@ -63,10 +63,10 @@ async fn open_now(
     scripts: &Scripts,
     generation: u64,
     on_push: Option<OnPush>,
-) -> Result<(Live, Driver), Trouble> {
+) -> Result<(Live, ConnectionTask), Trouble> {
     let pulse = Arc::new(Pulse::new());
     let stream = stream::open(config, pulse.clone()).await?;
-    // The stream knows better why it ended.
+    // The stream's own reason is more exact.
     let explain = |trouble: Trouble| match pulse.fault() {
         Some(fault) if trouble.class == Class::Other => fault.clone(),
         _ => trouble,
@@ -76,7 +76,7 @@ async fn open_now(
         MultiplexedConnection::new_with_config(&login(config), stream, settings)
             .await
             .map_err(|error| explain(Trouble::from_redis(&error)))?;
-    let driver = Driver(tokio::spawn(driver));
+    let task = ConnectionTask(tokio::spawn(driver));
     settle(config, scripts, &mut connection)
         .await
         .map_err(explain)?;
@@ -87,12 +87,12 @@ async fn open_now(
         retiring: OnceLock::new(),
         retire: Notify::new(),
     };
-    Ok((live, driver))
+    Ok((live, task))
 }
 
 fn settings(generation: u64, on_push: Option<OnPush>) -> AsyncConnectionConfig {
     let settings = AsyncConnectionConfig::new()
-        // It would throw late replies away; limits belong to whoever waits.
+        // It would throw late replies away; the caller that waits sets the limit.
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(QUEUE_MAX)
@@ -121,8 +121,8 @@ fn login(config: &Config) -> RedisConnectionInfo {
     login
 }
 
-/// Chooses the database, introduces us, asks who the server is, and makes our scripts known to it: a call would need
-/// two round trips otherwise, and the second one may come when its caller has gone.
+/// Chooses the database, sends our name and version, asks for the server's version, and loads our scripts: a call would
+/// need two round trips otherwise, and the second one may be sent after its caller gave up.
 async fn settle(
     config: &Config,
     scripts: &Scripts,
@@ -184,7 +184,7 @@ fn check_version(reply: Option<Raw>) -> Result<(), Trouble> {
         }
     };
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    // Valkey also tells the Redis version that it is like.
+    // Valkey also sends the Redis version that it is compatible with.
     match (field("valkey_version:"), field("redis_version:")) {
         (Some(version), _) if is_older(version, (7, 2)) => {
             Err(Trouble::too_old(&format!("valkey {}", version.trim())))
@@ -196,7 +196,7 @@ fn check_version(reply: Option<Raw>) -> Result<(), Trouble> {
     }
 }
 
-/// A version that cannot be read is not held against the server.
+/// A version that cannot be read counts as new enough.
 fn is_older(version: &str, least: (u32, u32)) -> bool {
     let mut numbers = version
         .trim()
@@ -240,7 +240,7 @@ impl Live {
         if let Err(Failure::Refused { code, .. }) = &value
             && matches!(code.as_str(), "READONLY" | "LOADING")
         {
-            // No longer, or not yet, the one that its name should lead to.
+            // This server is no longer, or not yet, the one that its host name should lead to.
             self.retire("the server takes no writes for now");
         }
         value
@@ -286,7 +286,7 @@ impl Live {
         }
     }
 
-    /// Whether it has ended, as far as anybody knows: nothing more can be sent over it.
+    /// Whether it is known to have ended: nothing more can be sent over it.
     pub(in super::super) fn is_over(&self) -> bool {
         self.pulse.fault().is_some()
     }
@@ -308,14 +308,14 @@ impl Live {
     }
 }
 
-impl Driver {
+impl ConnectionTask {
     /// Resolves when the connection has ended.
     pub(in super::super) async fn ended(&mut self) {
         let _ = (&mut self.0).await;
     }
 }
 
-impl Drop for Driver {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! What one connection hears, and what it is still owed.
+//! When the last byte came over one connection, and which replies it still owes.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::primitives::{AtomicU64, AtomicUsize, OnceLock, Ordering};
 
 /// The signs of life of one connection.
 ///
-/// It is watched while a reply is owed: to a caller who waits, or to one who gave up. (Callers give up after the same
-/// limit that makes a connection suspect: if only those who still wait counted, nobody would ever suspect it.)
+/// It is watched while a reply is owed: to a caller that waits, or to one that gave up. (Callers give up after the same
+/// limit that makes a connection suspect: if only waiting callers counted, a dead connection would never be suspected.)
 #[derive(Debug)]
 pub(in super::super) struct Pulse {
     /// When the last byte came.
@@ -17,21 +17,21 @@ pub(in super::super) struct Pulse {
     /// When the oldest of the replies now owed began to be owed, at the latest.
     busy_since: AtomicU64,
     /// Changes last and is read first (`Release`, `Acquire`): the watcher that sees that a reply is owed sees since when,
-    /// and one that sees no caller waiting sees those who gave up. The models of it are in `orderings/`.
+    /// and one that sees no caller waiting sees those that gave up. The models of it are in `orderings/`.
     waiting: AtomicUsize,
-    /// How often something was asked while something else was owed.
+    /// How many calls were sent while another reply was owed.
     asked: AtomicUsize,
-    /// How many callers ever gave up, and how many of them a later reply has excused: replies come in order, so one
-    /// that was asked for after them means that theirs came too.
+    /// How many callers ever gave up, and how many of them had given up before a PING that was answered: replies come in
+    /// order, so its reply means that theirs came too.
     gave_up: AtomicU64,
     excused: AtomicU64,
-    /// Why the stream ended. Set before anybody who waits hears of the end.
+    /// Why the stream ended. Set before a waiting caller learns of the end.
     fault: OnceLock<Trouble>,
 }
 
-/// Somebody waits for a reply.
+/// One caller that waits for a reply; dropped without [`WaitingCaller::answered`], it gave up.
 #[derive(Debug)]
-pub(in super::super) struct Waiting<'a> {
+pub(in super::super) struct WaitingCaller<'a> {
     pulse: &'a Pulse,
     answered: bool,
     /// When it began, if the clock was read.
@@ -67,10 +67,10 @@ impl Pulse {
         self.fault.get()
     }
 
-    /// A reply is owed from `now` on. The clock is read for the first of many, and now and then.
-    pub(in super::super) fn wait(&self, now: impl FnOnce() -> Tick) -> Waiting<'_> {
+    /// A reply is owed from `now` on. The clock is read if no other reply is owed, and else for one of 64 calls.
+    pub(in super::super) fn wait(&self, now: impl FnOnce() -> Tick) -> WaitingCaller<'_> {
         const TIMED_EVERY: usize = 64;
-        // Another caller may come or go at this moment: then a byte has just come, or both have just asked.
+        // Another caller may come or go at this moment: then a byte has just come, or both have just sent their call.
         let alone = self.waiting.load(Ordering::Acquire) == 0;
         let timed = alone
             || self
@@ -78,32 +78,32 @@ impl Pulse {
                 .fetch_add(1, Ordering::Relaxed)
                 .is_multiple_of(TIMED_EVERY);
         let since = timed.then(now);
-        if let (true, Some(now)) = (alone && !self.is_owed_by_leavers(), since) {
+        if let (true, Some(now)) = (alone && !self.is_owed_to_leavers(), since) {
             self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        Waiting {
+        WaitingCaller {
             pulse: self,
             answered: false,
             since,
         }
     }
 
-    /// For how long nothing came although something was owed.
+    /// For how long no byte came although a reply was owed.
     pub(in super::super) fn silence(&self, now: Tick) -> Duration {
-        if self.waiting.load(Ordering::Acquire) == 0 && !self.is_owed_by_leavers() {
+        if self.waiting.load(Ordering::Acquire) == 0 && !self.is_owed_to_leavers() {
             return Duration::ZERO;
         }
         let busy = Tick::from_nanos(self.busy_since.load(Ordering::Relaxed));
         self.quiet(now).min(now.since(busy))
     }
 
-    /// For how long nothing came.
+    /// For how long no byte came.
     pub(in super::super) fn quiet(&self, now: Tick) -> Duration {
         now.since(Tick::from_nanos(self.heard.load(Ordering::Relaxed)))
     }
 
-    /// How many callers gave up so far; to be excused by a reply to what is sent after this.
+    /// How many callers gave up so far; a reply to a command sent after this [excuses](Pulse::excuse) them.
     pub(in super::super) fn leavers(&self) -> u64 {
         self.gave_up.load(Ordering::Relaxed)
     }
@@ -112,12 +112,12 @@ impl Pulse {
         self.excused.store(leavers, Ordering::Relaxed);
     }
 
-    fn is_owed_by_leavers(&self) -> bool {
+    fn is_owed_to_leavers(&self) -> bool {
         self.gave_up.load(Ordering::Relaxed) != self.excused.load(Ordering::Relaxed)
     }
 }
 
-impl Waiting<'_> {
+impl WaitingCaller<'_> {
     /// The reply came. Since when it was owed, if the clock was read then.
     pub(in super::super) fn answered(mut self) -> Option<Tick> {
         self.answered = true;
@@ -125,7 +125,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         if !self.answered {
             self.pulse.gave_up.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_begins_with_the_question() {
+    fn silence_is_counted_from_the_call() {
         let pulse = Pulse::new();
         let late = Clock::Boot.now().after(60 * SECOND);
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_gave_up_leaves_the_suspicion_behind_until_a_later_reply() {
+    fn a_caller_that_gave_up_counts_as_waiting_until_a_later_reply() {
         let pulse = Pulse::new();
         let start = Clock::Boot.now().after(SECOND);
         drop(pulse.wait(|| start));
@@ -170,6 +170,6 @@ mod tests {
         assert_eq!(pulse.silence(start.after(2 * SECOND)), 2 * SECOND);
         pulse.wait(|| start).answered();
         pulse.excuse(pulse.leavers());
-        assert!(!pulse.is_owed_by_leavers());
+        assert!(!pulse.is_owed_to_leavers());
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::super::trouble::{Class, Trouble};
 use crate::figures;
 
-/// A connection that lived this long ends the story; the next trouble is told anew.
+/// After a connection that lived this long, the next trouble is logged as a new one.
 const STORY_OVER: Duration = Duration::from_secs(30);
 
-/// What was told so far.
+/// What was logged so far.
 #[derive(Debug, Default)]
 pub(in super::super) struct Report {
     told: Option<Class>,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_is_told_once_however_often_it_comes() {
+    fn each_class_is_logged_once_however_often_it_comes() {
         let mut report = Report::default();
 
         assert!(!report.note_up());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_comes_and_goes_is_told_once_until_it_stayed() {
+    fn a_flapping_connection_is_logged_once_until_one_lived_long() {
         let mut report = Report::default();
         assert!(report.note_down(Class::Other) && report.note_up());
 

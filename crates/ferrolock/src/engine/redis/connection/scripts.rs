@@ -1,16 +1,16 @@
-//! The scripts that each connection makes known to its server.
+//! The scripts that each connection loads into its server.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::{Failure, unpoisoned};
-use crate::protocol::script::Script;
+use crate::protocol::call::Script;
 
 /// Shared by the connections of a client that calls go over.
 #[derive(Debug, Default)]
 pub(in super::super) struct Scripts {
     used: Mutex<Vec<&'static Script>>,
-    /// The server does not let this user make scripts known: it is not asked again.
+    /// The server does not let this user load scripts: it is not asked again.
     is_forbidden: AtomicBool,
 }
 
@@ -24,7 +24,7 @@ impl Scripts {
         }
     }
 
-    /// What a new connection makes known.
+    /// The scripts that a new connection loads.
     pub(in super::super) fn to_load(&self) -> Vec<&'static Script> {
         if self.is_forbidden.load(Ordering::Relaxed) {
             return Vec::new();
@@ -32,7 +32,7 @@ impl Scripts {
         unpoisoned(&self.used).clone()
     }
 
-    /// The server did not take them. What may pass is tried again with the next connection.
+    /// The server refused them. Unless the user lacks the right, the next connection tries again.
     pub(in super::super) fn refused(&self, failure: &Failure) {
         if matches!(failure, Failure::Refused { code, .. } if code == "NOPERM") {
             self.is_forbidden.store(true, Ordering::Relaxed);

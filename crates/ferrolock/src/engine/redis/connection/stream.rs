@@ -1,4 +1,4 @@
-//! Opens the byte stream to a server and listens to its pulse.
+//! Opens the byte stream to a server and records when bytes come.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::super::address::config::{Config, Place};
+use super::super::address::config::{Config, ServerAddress};
 use super::super::trouble::{Class, Trouble};
 use super::pulse::Pulse;
 
@@ -19,20 +19,23 @@ use super::pulse::Pulse;
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
-/// A stream that stamps each arrival and keeps the reason of its end.
-pub(in super::super) struct Watched {
+/// A stream that records the time of each arrival and the reason of its end.
+pub(in super::super) struct WatchedStream {
     inner: Box<dyn Duplex>,
     pulse: Arc<Pulse>,
 }
 
 /// Opens a stream; the host name is resolved anew each time.
-pub(in super::super) async fn open(config: &Config, pulse: Arc<Pulse>) -> Result<Watched, Trouble> {
+pub(in super::super) async fn open(
+    config: &Config,
+    pulse: Arc<Pulse>,
+) -> Result<WatchedStream, Trouble> {
     let inner: Box<dyn Duplex> = match &config.place {
-        Place::Tcp { host, port } => Box::new(open_tcp(config, host, *port).await?),
-        Place::Tls { host, port } => open_tls(config, host, *port).await?,
-        Place::Unix(path) => open_unix(path).await?,
+        ServerAddress::Tcp { host, port } => Box::new(open_tcp(config, host, *port).await?),
+        ServerAddress::Tls { host, port } => open_tls(config, host, *port).await?,
+        ServerAddress::Unix(path) => open_unix(path).await?,
     };
-    Ok(Watched { inner, pulse })
+    Ok(WatchedStream { inner, pulse })
 }
 
 async fn open_tcp(config: &Config, host: &str, port: u16) -> Result<TcpStream, Trouble> {
@@ -51,7 +54,7 @@ async fn open_tcp(config: &Config, host: &str, port: u16) -> Result<TcpStream, T
     for address in found {
         left -= 1;
         let attempt = TcpStream::connect(address);
-        // One address that swallows everything must not hide the next; the last has all the time that is left.
+        // One address that never answers must not keep the next from being tried; the last has all the time that is left.
         let opened = if left == 0 {
             attempt.await
         } else {
@@ -145,7 +148,7 @@ async fn open_unix(_path: &std::path::Path) -> Result<Box<dyn Duplex>, Trouble> 
     ))
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -165,7 +168,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

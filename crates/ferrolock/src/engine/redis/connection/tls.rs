@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_is_named() {
+    fn a_missing_or_empty_certificate_is_named_in_the_error() {
         let missing = Tls::new().ca_file("/nowhere/ca.pem").build().unwrap_err();
         let empty = Tls::new().ca_pem("nothing").build().unwrap_err();
 

@@ -1,7 +1,7 @@
-//! One connection for everything that is listened to.
+//! One connection for all subscriptions.
 //!
-//! Only what the server pushes is believed: a channel is confirmed by its `subscribe` push on the connection that is
-//! current. The return of the crate's `subscribe` says when the next command may follow, and brings a refusal.
+//! Only the server's pushes count: a channel is confirmed by its `subscribe` push on the current connection. The crate's
+//! `subscribe` returns when the next command may follow, or with the server's refusal.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use ::redis::{PushInfo, PushKind, Value as Raw};
 use tokio::sync::Notify;
 
 use super::super::address::config::Config;
-use super::super::connection::link::{CLOSED, ENDED, Home, Link, State, Watching, closed};
+use super::super::connection::link::{CLOSED, ENDED, Home, Link, LinkState, Watching, closed};
 use super::super::connection::live::{Live, OnPush};
-use super::table::Table;
+use super::table::ChannelTable;
 use crate::engine::{Failure, Listener, Signal, Subscription, unpoisoned};
 
-/// How many channels one SUBSCRIBE names: many for speed, not so many that others wait long for the server.
+/// How many channels one SUBSCRIBE names: many for speed, few enough that other clients do not wait long for the server.
 const BATCH_MAX: usize = 500;
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -26,13 +26,13 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 pub(in super::super) struct Bus {
     link: Arc<Link>,
     home: Home,
-    channels: Arc<Channels>,
+    channels: Arc<SharedChannels>,
     working: AtomicBool,
 }
 
 /// What listeners, the connection's pushes and the worker share.
-struct Channels {
-    table: Mutex<Table>,
+struct SharedChannels {
+    table: Mutex<ChannelTable>,
     /// There is something to subscribe to or to unsubscribe from.
     work: Notify,
     /// The server ended a subscription by itself.
@@ -40,15 +40,15 @@ struct Channels {
 }
 
 /// A place in the table, given up when dropped.
-struct Place {
-    channels: Arc<Channels>,
+struct ListenerPlace {
+    channels: Arc<SharedChannels>,
     channel: Arc<str>,
     ticket: u64,
 }
 
 impl Bus {
     pub(in super::super) fn new(config: Arc<Config>, home: Home) -> Arc<Bus> {
-        let channels = Arc::new(Channels {
+        let channels = Arc::new(SharedChannels {
             table: Mutex::default(),
             work: Notify::new(),
             cut: AtomicBool::new(false),
@@ -82,7 +82,7 @@ impl Bus {
             .lock()
             .enter(&channel, listener)
             .map_err(closed)?;
-        let place = Place {
+        let place = ListenerPlace {
             channels: self.channels.clone(),
             channel,
             ticket: entered.ticket,
@@ -130,12 +130,12 @@ impl fmt::Debug for Bus {
     }
 }
 
-impl Channels {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+impl SharedChannels {
+    fn lock(&self) -> MutexGuard<'_, ChannelTable> {
         unpoisoned(&self.table)
     }
 
-    /// Takes a push, in the task that reads the connection. The table is free again before a listener hears: it may
+    /// Takes a push, in the task that reads the connection. The table is unlocked before a listener is called: it may
     /// listen or leave right there.
     fn take(&self, generation: u64, push: PushInfo) {
         let mut data = push.data.into_iter();
@@ -170,7 +170,7 @@ impl Channels {
     }
 }
 
-impl Drop for Place {
+impl Drop for ListenerPlace {
     fn drop(&mut self) {
         let member = self.channels.lock().leave(&self.channel, self.ticket);
         drop(member);
@@ -180,7 +180,7 @@ impl Drop for Place {
 
 /// Sends what the table asks for, connection by connection.
 struct Worker {
-    channels: Arc<Channels>,
+    channels: Arc<SharedChannels>,
     link: Arc<Link>,
 }
 
@@ -189,21 +189,21 @@ impl Worker {
         let mut states = self.link.states();
         let mut served = 0;
         loop {
-            let fresh = |state: &State| match state {
-                State::Up(live) => live.generation > served,
-                State::Over(_) => true,
-                State::Idle | State::Down(_) => false,
+            let fresh = |state: &LinkState| match state {
+                LinkState::Up(live) => live.generation > served,
+                LinkState::Over(_) => true,
+                LinkState::Idle | LinkState::Down(_) => false,
             };
             let live = match states.wait_for(fresh).await.as_deref() {
-                Ok(State::Up(live)) => live.clone(),
+                Ok(LinkState::Up(live)) => live.clone(),
                 _ => return,
             };
             served = live.generation;
             self.channels.cut.store(false, Ordering::Release);
             self.channels.lock().begin(served);
-            let gone = |state: &State| match state {
-                State::Up(live) => live.generation != served,
-                State::Idle | State::Down(_) | State::Over(_) => true,
+            let gone = |state: &LinkState| match state {
+                LinkState::Up(live) => live.generation != served,
+                LinkState::Idle | LinkState::Down(_) | LinkState::Over(_) => true,
             };
             tokio::select! {
                 () = self.serve(&live) => {}
@@ -240,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// Waits for work, or until what was postponed is due.
+    /// Waits for work, or until postponed channels are due.
     async fn rest(&self, retry: &mut Duration) {
         if !self.channels.lock().has_postponed() {
             self.channels.work.notified().await;
@@ -276,7 +276,7 @@ impl Worker {
                     batch.iter().for_each(|channel| table.postpone(channel));
                 }
                 _ => {
-                    // The waiter says what follows from it, once.
+                    // The waiter logs what follows from it, once.
                     tracing::debug!(%failure, "the server refuses a subscription");
                     for channel in &batch {
                         let news = self.channels.lock().refuse(channel, &failure);

@@ -2,10 +2,10 @@
 //!
 //! | phase | meaning | goes on with |
 //! |---|---|---|
-//! | wanted | SUBSCRIBE has to be sent on this connection | [`Table::ask`] |
+//! | wanted | SUBSCRIBE has to be sent on this connection | [`ChannelTable::ask`] |
 //! | asked | SUBSCRIBE was sent | a confirmation, a refusal |
-//! | confirmed | its listeners hear | a new connection: wanted again |
-//! | postponed | the server refused what it had granted before, or is busy | [`Table::resume`], one more listener |
+//! | confirmed | its listeners get messages | a new connection: wanted again |
+//! | postponed | the server refused a channel that it had granted before, or is busy | [`ChannelTable::resume`], one more listener |
 //!
 //! The server knows one subscription per channel, this table all its listeners: two kinds of lock may use one channel. The
 //! first listener subscribes and the last one unsubscribes.
@@ -19,10 +19,10 @@ use crate::engine::{Failure, Listener, Signal};
 
 /// The channels of a client.
 #[derive(Default)]
-pub(in super::super) struct Table {
-    /// The connection that phases speak of; none: it will want everything anew, so nothing is queued meanwhile.
+pub(in super::super) struct ChannelTable {
+    /// The connection that the phases are about. None: the next one will want everything anew, so nothing is queued meanwhile.
     generation: Option<u64>,
-    entries: HashMap<Arc<str>, Entry>,
+    entries: HashMap<Arc<str>, Channel>,
     /// Channels in the phase wanted, and some that have left it since.
     wanted: VecDeque<Arc<str>>,
     /// The last listener has left; UNSUBSCRIBE has to be sent.
@@ -35,47 +35,47 @@ pub(in super::super) struct Table {
 }
 
 /// A channel; it has at least one listener.
-struct Entry {
-    phase: Phase,
+struct Channel {
+    phase: ChannelPhase,
     /// Its listeners, by their tickets.
     members: BTreeMap<u64, Member>,
 }
 
 pub(in super::super) struct Member {
     listener: Arc<dyn Listener>,
-    /// Told of the first confirmation, or of a refusal instead. None: it was told, so what it misses from now on is a gap.
-    waiter: Option<Waiter>,
+    /// Gets the first confirmation, or a refusal. None: it got one, so messages missed from now on are a gap.
+    waiter: Option<AnswerSender>,
 }
 
-type Waiter = oneshot::Sender<Result<(), Failure>>;
+type AnswerSender = oneshot::Sender<Result<(), Failure>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ChannelPhase {
     Wanted,
     Asked,
     Confirmed,
     Postponed,
 }
 
-/// A place in the table, and the news of its first confirmation.
+/// A place in the table, and the receiver of its first confirmation.
 pub(in super::super) struct Entered {
     pub(in super::super) ticket: u64,
     pub(in super::super) confirmed: oneshot::Receiver<Result<(), Failure>>,
 }
 
-/// What the table has to tell its listeners. It is told when the table is free again, because a listener and a waker are
-/// code of others: it may listen or leave right there.
+/// What the table has to send to its listeners. It is sent after the table was unlocked, because listeners and wakers run
+/// code from outside this module: it may listen or leave right there.
 #[derive(Default)]
 #[must_use]
-pub(in super::super) struct News {
-    answers: Vec<(Waiter, Result<(), Failure>)>,
+pub(in super::super) struct ListenerNews {
+    answers: Vec<(AnswerSender, Result<(), Failure>)>,
     gaps: Vec<Arc<dyn Listener>>,
-    /// Dropped with the news: the end of a listener is code of others too.
+    /// Dropped with the news: dropping a listener runs code from outside this module too.
     gone: Vec<Member>,
 }
 
-impl News {
-    /// A listener goes, and if it waits, that is why.
+impl ListenerNews {
+    /// Removes a listener; if it waits for its confirmation, it fails with `why`.
     fn part(&mut self, mut member: Member, why: Failure) {
         let waiter = member.waiter.take();
         self.answers.extend(waiter.map(|waiter| (waiter, Err(why))));
@@ -84,7 +84,7 @@ impl News {
 
     pub(in super::super) fn tell(self) {
         for (waiter, answer) in self.answers {
-            // A caller that waits no longer takes its listener away itself.
+            // A caller that no longer waits removes its listener itself.
             let _ = waiter.send(answer);
         }
         for listener in self.gaps {
@@ -93,9 +93,9 @@ impl News {
     }
 }
 
-impl Table {
+impl ChannelTable {
     /// Adds a listener. One that joins a confirmed channel is confirmed at once: the server sends that channel's messages
-    /// already, and if they are interrupted, it will hear of the gap.
+    /// already, and if they are interrupted, the listener gets a gap.
     pub(in super::super) fn enter(
         &mut self,
         channel: &Arc<str>,
@@ -108,20 +108,20 @@ impl Table {
         let (waiter, confirmed) = oneshot::channel();
         let before = self.entries.get(channel).map(|entry| entry.phase);
         let entry = self.entries.entry(channel.clone());
-        let entry = entry.or_insert_with(|| Entry {
-            phase: Phase::Wanted,
+        let entry = entry.or_insert_with(|| Channel {
+            phase: ChannelPhase::Wanted,
             members: BTreeMap::new(),
         });
         let mut waiter = Some(waiter);
-        if before == Some(Phase::Confirmed) {
+        if before == Some(ChannelPhase::Confirmed) {
             let _ = waiter.take().map(|waiter| waiter.send(Ok(())));
         }
-        if before == Some(Phase::Postponed) {
-            // The one who joins is to learn now whether the server still refuses.
-            entry.phase = Phase::Wanted;
+        if before == Some(ChannelPhase::Postponed) {
+            // The new listener has to learn now whether the server still refuses.
+            entry.phase = ChannelPhase::Wanted;
             self.postponed -= 1;
         }
-        if matches!(before, None | Some(Phase::Postponed)) && self.generation.is_some() {
+        if matches!(before, None | Some(ChannelPhase::Postponed)) && self.generation.is_some() {
             self.wanted.push_back(channel.clone());
         }
         entry
@@ -134,13 +134,13 @@ impl Table {
         })
     }
 
-    /// Takes a listener away, if it is still there. The caller drops it when the table is free again.
+    /// Removes a listener, if it is still there. The caller drops it after unlocking the table.
     #[must_use]
     pub(in super::super) fn leave(&mut self, channel: &Arc<str>, ticket: u64) -> Option<Member> {
         let entry = self.entries.get_mut(channel)?;
         let member = entry.members.remove(&ticket)?;
         if entry.members.is_empty() {
-            self.postponed -= usize::from(entry.phase == Phase::Postponed);
+            self.postponed -= usize::from(entry.phase == ChannelPhase::Postponed);
             self.entries.remove(channel);
             if self.generation.is_some() {
                 self.leaving.insert(channel.clone());
@@ -164,7 +164,7 @@ impl Table {
         self.parting.clear();
         self.postponed = 0;
         for entry in self.entries.values_mut() {
-            entry.phase = Phase::Wanted;
+            entry.phase = ChannelPhase::Wanted;
         }
     }
 
@@ -175,9 +175,9 @@ impl Table {
             && let Some(channel) = self.wanted.pop_front()
         {
             if let Some(entry) = self.entries.get_mut(&channel)
-                && entry.phase == Phase::Wanted
+                && entry.phase == ChannelPhase::Wanted
             {
-                entry.phase = Phase::Asked;
+                entry.phase = ChannelPhase::Asked;
                 batch.push(channel);
             }
         }
@@ -194,16 +194,16 @@ impl Table {
         batch
     }
 
-    /// The server confirmed a subscription: told to each listener that waits for it, and to the others as a gap.
-    pub(in super::super) fn confirm(&mut self, generation: u64, channel: &str) -> News {
-        let mut news = News::default();
+    /// The server confirmed a subscription: listeners that wait for it are confirmed, the others get a gap.
+    pub(in super::super) fn confirm(&mut self, generation: u64, channel: &str) -> ListenerNews {
+        let mut news = ListenerNews::default();
         let Some(entry) = self.entry(generation, channel) else {
             return news;
         };
-        if entry.phase != Phase::Asked {
+        if entry.phase != ChannelPhase::Asked {
             return news;
         }
-        entry.phase = Phase::Confirmed;
+        entry.phase = ChannelPhase::Confirmed;
         for member in entry.members.values_mut() {
             match member.waiter.take() {
                 Some(waiter) => news.answers.push((waiter, Ok(()))),
@@ -221,33 +221,37 @@ impl Table {
     ) -> Vec<Arc<dyn Listener>> {
         let entry = self.entry(generation, channel);
         entry
-            .filter(|entry| entry.phase == Phase::Confirmed)
+            .filter(|entry| entry.phase == ChannelPhase::Confirmed)
             .into_iter()
             .flat_map(|entry| entry.members.values())
             .map(|member| member.listener.clone())
             .collect()
     }
 
-    fn entry(&mut self, generation: u64, channel: &str) -> Option<&mut Entry> {
+    fn entry(&mut self, generation: u64, channel: &str) -> Option<&mut Channel> {
         if Some(generation) != self.generation {
             return None;
         }
         self.entries.get_mut(channel)
     }
 
-    /// The server ended a subscription. Gives whether we had asked for it.
+    /// The server ended a subscription. Returns whether we had asked for it.
     pub(in super::super) fn parted(&mut self, generation: u64, channel: &str) -> bool {
         Some(generation) != self.generation || self.parting.remove(channel)
     }
 
-    /// The server refused a channel: told to each listener that waits, tried again later for those that it was granted to
-    /// before.
-    pub(in super::super) fn refuse(&mut self, channel: &Arc<str>, failure: &Failure) -> News {
-        let mut news = News::default();
+    /// The server refused a channel: listeners that wait for their first confirmation fail; for those that were confirmed
+    /// before, the channel is tried again later.
+    pub(in super::super) fn refuse(
+        &mut self,
+        channel: &Arc<str>,
+        failure: &Failure,
+    ) -> ListenerNews {
+        let mut news = ListenerNews::default();
         let Some(entry) = self.entries.get_mut(channel) else {
             return news;
         };
-        if entry.phase != Phase::Asked {
+        if entry.phase != ChannelPhase::Asked {
             return news;
         }
         let all = std::mem::take(&mut entry.members).into_iter();
@@ -268,9 +272,9 @@ impl Table {
     /// The server cannot subscribe now.
     pub(in super::super) fn postpone(&mut self, channel: &Arc<str>) {
         if let Some(entry) = self.entries.get_mut(channel)
-            && entry.phase == Phase::Asked
+            && entry.phase == ChannelPhase::Asked
         {
-            entry.phase = Phase::Postponed;
+            entry.phase = ChannelPhase::Postponed;
             self.postponed += 1;
         }
     }
@@ -279,21 +283,21 @@ impl Table {
         self.postponed > 0
     }
 
-    /// Wants again what was postponed.
+    /// Wants the postponed channels again.
     pub(in super::super) fn resume(&mut self) {
         self.postponed = 0;
         for (channel, entry) in &mut self.entries {
-            if entry.phase == Phase::Postponed {
-                entry.phase = Phase::Wanted;
+            if entry.phase == ChannelPhase::Postponed {
+                entry.phase = ChannelPhase::Wanted;
                 self.wanted.push_back(channel.clone());
             }
         }
     }
 
     /// The end of all listening.
-    pub(in super::super) fn end(&mut self, why: &'static str) -> News {
+    pub(in super::super) fn end(&mut self, why: &'static str) -> ListenerNews {
         self.over.get_or_insert(why);
-        let mut news = News::default();
+        let mut news = ListenerNews::default();
         for (_, entry) in self.entries.drain() {
             for member in entry.members.into_values() {
                 news.part(member, super::super::connection::link::closed(why));

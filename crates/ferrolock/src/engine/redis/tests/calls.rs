@@ -1,4 +1,4 @@
-//! Calls: what has run, what has not, and what nobody knows.
+//! Calls: which have run, which have not, and which may have run.
 
 use super::fake::OnScript;
 use super::*;
@@ -9,7 +9,7 @@ async fn a_reply_comes_back_to_its_call() {
     let engine = connected(&fake).await;
 
     assert_eq!(call(&engine, "hello").await, Ok(bytes("hello")));
-    // The first one had to teach the server its script.
+    // The first one had to send its script to the server.
     assert_eq!(call(&engine, "hello").await, Ok(bytes("hello")));
     assert!(engine.round_trip() > Duration::ZERO);
     assert_eq!(engine.trouble(), None);
@@ -65,7 +65,7 @@ async fn a_call_without_a_connection_is_not_sent() {
 }
 
 #[tokio::test]
-async fn trouble_is_told_while_there_is_any() {
+async fn trouble_is_reported_until_there_is_a_connection() {
     let fake = Fake::start();
     fake.stop();
     let engine = lazy(&fake);
@@ -100,7 +100,7 @@ async fn a_black_holed_connection_is_replaced_and_its_calls_are_unknown() {
 }
 
 #[tokio::test]
-async fn callers_who_give_up_do_not_hide_that_a_connection_is_dead() {
+async fn a_dead_connection_is_replaced_though_its_callers_gave_up() {
     let fake = Fake::start();
     let engine = impatient(&fake).await;
 
@@ -111,7 +111,7 @@ async fn callers_who_give_up_do_not_hide_that_a_connection_is_dead() {
         () = fake.until(|seen| seen.count("EVALSHA") == 1) => {}
     }
 
-    // Nobody waits for a reply now; still another connection is made.
+    // No caller waits for a reply now; still another connection is made.
     fake.until(|seen| seen.connections > 1).await;
     assert_eq!(fake.seen().count("EVALSHA"), 1);
 }
@@ -154,7 +154,7 @@ async fn an_unknown_script_is_sent_once_with_its_text() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_server_is_told_with_its_code() {
+async fn an_error_of_the_server_is_returned_with_its_code() {
     let fake = Fake::start_with(|rules| {
         rules.on_script = OnScript::Error("WRONGTYPE Operation against a key");
     });
@@ -173,7 +173,7 @@ async fn an_error_of_the_server_is_told_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_writes_is_left_after_the_caller_was_told() {
+async fn a_readonly_error_is_returned_and_the_connection_is_replaced() {
     let fake = Fake::start_with(|rules| {
         rules.on_script = OnScript::Error("READONLY You can't write against a read only replica.");
     });
@@ -186,7 +186,7 @@ async fn a_server_that_takes_no_writes_is_left_after_the_caller_was_told() {
 }
 
 #[tokio::test]
-async fn what_was_asked_of_a_server_that_takes_no_writes_is_still_answered() {
+async fn calls_under_way_are_answered_though_the_server_turned_readonly() {
     let fake = Fake::start_with(|rules| rules.on_script = OnScript::Error("READONLY no"));
     let engine = connected(&fake).await;
 

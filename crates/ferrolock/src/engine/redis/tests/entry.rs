@@ -4,7 +4,7 @@ use super::super::ConnectError;
 use super::*;
 
 #[tokio::test]
-async fn a_wrong_password_is_told_by_its_code_and_shown_nowhere() {
+async fn a_wrong_password_is_refused_as_wrongpass_and_shown_nowhere() {
     let fake = Fake::start_with(|rules| rules.password = Some("right"));
     let mut config = config(&fake);
     config.set_password("s3cr3t");
@@ -33,7 +33,7 @@ async fn a_server_that_repeats_the_password_does_not_give_it_away() {
 }
 
 #[tokio::test]
-async fn the_right_password_opens() {
+async fn the_right_password_connects() {
     let fake = Fake::start_with(|rules| rules.password = Some("right"));
     let mut config = config(&fake);
     config.set_username("alice");
@@ -45,7 +45,7 @@ async fn the_right_password_opens() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so() {
+async fn the_error_of_a_full_server_names_the_max_number_of_clients() {
     let fake = Fake::start_with(|rules| {
         rules.hello_error = Some("ERR max number of clients reached");
     });
@@ -71,7 +71,7 @@ async fn a_server_that_is_too_old_is_refused_with_its_version() {
 }
 
 #[tokio::test]
-async fn a_client_that_connects_late_is_told_of_an_old_server_by_its_calls() {
+async fn calls_to_an_old_server_fail_with_version_if_connect_was_not_called() {
     let fake = Fake::start_with(|rules| rules.version = "redis_version:6.2.14");
     let engine = lazy(&fake);
 
@@ -83,7 +83,7 @@ async fn a_client_that_connects_late_is_told_of_an_old_server_by_its_calls() {
 }
 
 #[tokio::test]
-async fn a_server_without_the_protocol_is_too_old() {
+async fn a_server_without_hello_is_too_old() {
     let fake = Fake::start_with(|rules| rules.hello_error = Some("ERR unknown command `HELLO`,"));
 
     let error = lazy(&fake).connect().await.unwrap_err();

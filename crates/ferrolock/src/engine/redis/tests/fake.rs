@@ -20,7 +20,7 @@ pub(super) enum OnScript {
 pub(super) struct Rules {
     pub(super) version: &'static str,
     pub(super) password: Option<&'static str>,
-    /// Said to HELLO.
+    /// The answer to HELLO.
     pub(super) hello_error: Option<&'static str>,
     pub(super) on_script: OnScript,
     pub(super) knows_scripts: bool,
@@ -94,7 +94,7 @@ impl Rules {
 
     fn hello(&self, words: &[String]) -> Answer {
         if let Some(text) = self.hello_error {
-            // Old servers repeat what they were told.
+            // Old servers repeat the command that they did not understand.
             return Answer::Error(format!("{text} {}", words.join(" ")));
         }
         let given = words.iter().skip_while(|word| *word != "AUTH").nth(2);

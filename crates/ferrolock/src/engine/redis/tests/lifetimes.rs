@@ -12,7 +12,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[tokio::test]
-async fn when_its_runtime_has_ended_every_call_says_so() {
+async fn calls_after_the_runtime_ended_return_closed() {
     let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = lazy(&fake);
     let home = runtime();
@@ -28,7 +28,7 @@ async fn when_its_runtime_has_ended_every_call_says_so() {
         .unwrap()
         .unwrap();
     assert!(matches!(cut, Err(Failure::Unknown(_))), "{cut:?}");
-    // The runtime's own thread takes its tasks down one after the other.
+    // The runtime's own thread drops its tasks one after the other.
     while !matches!(call(&engine, "b").await, Err(Failure::Closed(_))) {
         tokio::task::yield_now().await;
     }
@@ -41,7 +41,7 @@ async fn when_its_runtime_has_ended_every_call_says_so() {
 }
 
 #[tokio::test]
-async fn a_listener_is_told_when_the_runtime_of_the_subscriptions_ends() {
+async fn listen_returns_closed_when_the_runtime_of_the_subscriptions_ends() {
     let fake = Fake::start();
     fake.freeze();
     let engine = lazy(&fake);
@@ -77,7 +77,7 @@ async fn the_keepers_lane_begins_again_in_the_next_runtime() {
 }
 
 #[tokio::test]
-async fn closing_ends_what_is_under_way_and_all_that_comes_later() {
+async fn closing_ends_calls_under_way_and_all_later_ones() {
     let fake = Fake::start_with(|rules| rules.on_script = OnScript::Swallow);
     let engine = connected(&fake).await;
     let (listener, _heard) = notes();
@@ -101,7 +101,7 @@ async fn closing_ends_what_is_under_way_and_all_that_comes_later() {
 }
 
 #[tokio::test]
-async fn without_a_runtime_a_call_says_what_is_missing() {
+async fn a_call_outside_of_a_runtime_returns_closed() {
     let fake = Fake::start();
     let engine = lazy(&fake);
 
@@ -120,7 +120,7 @@ async fn without_a_runtime_a_call_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn a_new_connection_is_told_once_it_stands() {
+async fn reconnected_resolves_once_there_is_a_new_connection() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let mut first = Box::pin(engine.reconnected(Lane::Keeper));

@@ -16,7 +16,7 @@ fn message(text: &str) -> Signal {
 }
 
 #[tokio::test]
-async fn a_confirmed_listener_hears_every_message_and_leaves_when_dropped() {
+async fn a_confirmed_listener_gets_every_message_and_unsubscribes_when_dropped() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let (listener, mut heard) = notes();
@@ -32,7 +32,7 @@ async fn a_confirmed_listener_hears_every_message_and_leaves_when_dropped() {
 }
 
 #[tokio::test]
-async fn a_listener_who_gives_up_before_the_confirmation_leaves_too() {
+async fn a_listener_dropped_before_its_confirmation_unsubscribes() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let (first, _heard) = notes();
@@ -63,10 +63,10 @@ async fn a_channel_can_be_listened_to_again_at_once() {
     }
 }
 
-/// The second listener took the place of the first, which heard nothing from then on: a fair and a plain lock of one name
-/// would have deafened each other.
+/// Once, the second listener replaced the first, which got no messages from then on: a fair and a plain lock of one name
+/// would have kept messages from each other.
 #[tokio::test]
-async fn two_listeners_on_one_channel_both_hear_and_share_a_subscription() {
+async fn two_listeners_on_one_channel_both_get_messages_over_one_subscription() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
@@ -89,7 +89,7 @@ async fn two_listeners_on_one_channel_both_hear_and_share_a_subscription() {
 }
 
 #[tokio::test]
-async fn every_listener_of_a_channel_hears_of_a_gap() {
+async fn every_listener_of_a_channel_gets_the_gap() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let ((one, mut heard_one), (two, mut heard_two)) = (notes(), notes());
@@ -145,7 +145,7 @@ async fn the_first_listener_may_leave_while_the_second_waits_for_the_confirmatio
 }
 
 #[tokio::test]
-async fn a_listener_that_comes_while_the_channel_is_unsubscribed_is_confirmed_after_that() {
+async fn a_listener_that_joins_during_the_unsubscribe_is_confirmed_after_it() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let first = listen(&engine, "a", notes().0).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_listener_that_comes_while_the_channel_is_unsubscribed_is_confirmed_af
 }
 
 #[tokio::test]
-async fn a_refusal_ends_the_listener_that_waits_and_not_the_one_that_was_granted_before() {
+async fn a_refusal_ends_listeners_that_wait_but_not_those_confirmed_before() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let (one, mut heard_one) = notes();
@@ -215,7 +215,7 @@ async fn servers_know_one_subscription_of_all_listeners_of_a_channel() {
 }
 
 #[tokio::test]
-async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
+async fn a_killed_subscriber_gets_a_gap_once_it_is_confirmed_again() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let (listener, mut heard) = notes();
@@ -229,7 +229,7 @@ async fn a_killed_subscriber_hears_a_gap_once_it_is_confirmed_again() {
 }
 
 #[tokio::test]
-async fn an_idle_subscriber_comes_back_when_the_server_does() {
+async fn an_idle_subscriber_subscribes_again_when_the_server_is_back() {
     let fake = Fake::start();
     let engine = lazy(&fake);
     let (listener, mut heard) = notes();
@@ -273,7 +273,7 @@ async fn an_idle_subscriber_notices_that_its_server_fell_silent() {
     fake.until(|seen| seen.count("PING") > 0).await;
     fake.until(|seen| seen.connections > before).await;
     fake.rules().mute = false;
-    // The attempt under way was swallowed with the rest.
+    // The server swallowed the attempt under way too.
     fake.kick();
 
     assert_eq!(next(&mut heard).await, Signal::Gap);
@@ -317,7 +317,7 @@ async fn a_forbidden_channel_is_refused_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_subscribe_says_so() {
+async fn listen_fails_with_the_error_of_a_server_without_subscribe() {
     let fake = Fake::start_with(|rules| {
         rules.subscribe_error = Some("ERR unknown command 'SUBSCRIBE'");
     });
@@ -329,7 +329,7 @@ async fn a_server_that_cannot_subscribe_says_so() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again() {
+async fn a_subscription_is_tried_again_when_the_server_was_busy() {
     let fake = Fake::start_with(|rules| rules.subscribe_error = Some("BUSY running a script"));
     let engine = lazy(&fake);
 

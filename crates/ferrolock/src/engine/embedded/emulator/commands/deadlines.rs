@@ -1,6 +1,6 @@
 //! Commands on the deadlines of keys.
 
-use super::super::keyspace::{Life, Millis};
+use super::super::keyspace::{KeyLife, Millis};
 use super::super::server::Server;
 use super::{Args, Reply, invalid_expire};
 
@@ -24,9 +24,9 @@ pub(super) fn ttl(server: &mut Server, args: &Args) -> Result<Reply, String> {
 fn left(server: &mut Server, args: &Args) -> i64 {
     let now = server.now();
     match server.keys.life(args.word(1), now) {
-        Life::Missing => -2,
-        Life::Endless => -1,
-        Life::Until(deadline) => deadline - now,
+        KeyLife::Missing => -2,
+        KeyLife::Endless => -1,
+        KeyLife::Until(deadline) => deadline - now,
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn pexpireat(server: &mut Server, args: &Args) -> Result<Reply, Strin
     set_deadline(server, args, Some, "pexpireat")
 }
 
-/// A time that is not ahead deletes the key.
+/// A time that is not in the future deletes the key.
 fn set_deadline(
     server: &mut Server,
     args: &Args,
@@ -61,7 +61,7 @@ fn set_deadline(
     let (key, time, now) = (args.word(1), args.integer(2)?, server.now());
     let deadline = deadline(time).ok_or_else(|| invalid_expire(command))?;
     let life = server.keys.life(key, now);
-    if life == Life::Missing || !rule.allows(life, deadline) {
+    if life == KeyLife::Missing || !rule.allows(life, deadline) {
         return Ok(Reply::Int(0));
     }
     if deadline <= now {
@@ -82,15 +82,15 @@ struct Rule {
 }
 
 impl Rule {
-    fn allows(&self, life: Life, deadline: Millis) -> bool {
+    fn allows(&self, life: KeyLife, deadline: Millis) -> bool {
         match life {
-            Life::Until(old) => {
+            KeyLife::Until(old) => {
                 !self.none_yet
                     && (!self.later || deadline > old)
                     && (!self.earlier || deadline < old)
             }
             // No deadline counts as one that never comes.
-            Life::Endless | Life::Missing => !self.one_already && !self.later,
+            KeyLife::Endless | KeyLife::Missing => !self.one_already && !self.later,
         }
     }
 }

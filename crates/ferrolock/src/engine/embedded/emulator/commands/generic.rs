@@ -1,4 +1,4 @@
-//! Commands on keys of any type, and on none.
+//! Commands on keys of any type, and commands without keys.
 
 use super::super::keyspace::Data;
 use super::super::server::Server;

@@ -32,7 +32,7 @@ pub(super) fn rpop(server: &mut Server, args: &Args) -> Result<Reply, String> {
     pop(server, args, End::Tail, "rpop")
 }
 
-/// One item, or with a number a list of up to so many; nil without a list.
+/// One item, or with a number a list of at most that many; nil without a list.
 fn pop(server: &mut Server, args: &Args, end: End, command: &str) -> Result<Reply, String> {
     if args.len() > 3 {
         return Err(wrong_words(command));
@@ -83,7 +83,7 @@ pub(super) fn lrange(server: &mut Server, args: &Args) -> Result<Reply, String> 
     Ok(Reply::List(items.map(Reply::bulk).collect()))
 }
 
-/// Replies how many are gone; a negative number begins at the tail, zero means all.
+/// Replies how many were removed; a negative number begins at the tail, zero means all.
 pub(super) fn lrem(server: &mut Server, args: &Args) -> Result<Reply, String> {
     let (count, now) = (args.integer(2)?, server.now());
     let from = if count < 0 { End::Tail } else { End::Head };

@@ -4,9 +4,9 @@ use super::super::keyspace::Hash;
 use super::super::server::Server;
 use super::{Args, Reply, syntax};
 
-/// Hashes up to this size come whole, as on the servers.
+/// Hashes up to this size are replied whole, as on the servers.
 const WHOLE_MAX: usize = 128;
-/// How many fields come at a time, unless told.
+/// How many fields are replied at a time without `COUNT`.
 const PAGE: usize = 10;
 
 /// A page of fields and values, oldest field first, and the cursor of the next page. There is no `MATCH`.
@@ -105,7 +105,7 @@ fn ranks(random: &mut fastrand::Rng, length: usize, count: i64) -> Vec<usize> {
         return (0..number).map(|_| random.usize(..length)).collect();
     }
     let number = number.min(length);
-    // Floyd's way: as many draws as are wanted.
+    // Floyd's algorithm: as many draws as are wanted.
     let mut drawn = Vec::with_capacity(number);
     for last in length - number..length {
         let rank = random.usize(..=last);

@@ -1,4 +1,4 @@
-//! Commands on sorted sets, but for those that add and those that list.
+//! Commands on sorted sets, except those that add and those that list.
 
 use super::super::keyspace::{Bound, SortedSet};
 use super::super::numbers;

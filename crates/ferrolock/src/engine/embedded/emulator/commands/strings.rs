@@ -1,6 +1,6 @@
 //! Commands on strings.
 
-use super::super::keyspace::{Data, Life, Millis};
+use super::super::keyspace::{Data, KeyLife, Millis};
 use super::super::numbers;
 use super::super::server::Server;
 use super::{Args, Reply, invalid_expire, no_integer, overflow, syntax};
@@ -53,15 +53,15 @@ pub(super) fn set(server: &mut Server, args: &Args) -> Result<Reply, String> {
     let life = server.keys.life(key, now);
     let wanted = match options.only_if {
         OnlyIf::Always => true,
-        OnlyIf::Missing => life == Life::Missing,
-        OnlyIf::There => life != Life::Missing,
+        OnlyIf::Missing => life == KeyLife::Missing,
+        OnlyIf::There => life != KeyLife::Missing,
     };
     if !wanted {
         return Ok(old.unwrap_or(Reply::Nil));
     }
     server.keys.set(key, Data::Text(args.word(2).to_vec()));
     match (options.deadline, life) {
-        (Deadline::At(deadline), _) | (Deadline::Keep, Life::Until(deadline)) => {
+        (Deadline::At(deadline), _) | (Deadline::Keep, KeyLife::Until(deadline)) => {
             server.keys.set_deadline(key, deadline);
         }
         _ => {}
@@ -69,7 +69,7 @@ pub(super) fn set(server: &mut Server, args: &Args) -> Result<Reply, String> {
     Ok(old.unwrap_or(Reply::Status("OK")))
 }
 
-struct Options {
+struct SetOptions {
     only_if: OnlyIf,
     replies_old: bool,
     deadline: Deadline,
@@ -88,7 +88,7 @@ enum Deadline {
     At(Millis),
 }
 
-/// How a time is told, and at which word.
+/// The unit of a time, whether it counts from now, and the place of its word.
 #[derive(Clone, Copy)]
 struct Time {
     unit: i64,
@@ -122,7 +122,7 @@ impl Time {
     }
 }
 
-fn set_options(args: &Args, now: Millis) -> Result<Options, String> {
+fn set_options(args: &Args, now: Millis) -> Result<SetOptions, String> {
     let (mut only_if, mut replies_old) = (OnlyIf::Always, false);
     let (mut keep, mut time) = (false, None::<Time>);
     let mut at = 3;
@@ -146,7 +146,7 @@ fn set_options(args: &Args, now: Millis) -> Result<Options, String> {
         None if keep => Deadline::Keep,
         None => Deadline::None,
     };
-    Ok(Options {
+    Ok(SetOptions {
         only_if,
         replies_old,
         deadline,

@@ -30,7 +30,7 @@ struct Rules {
     increment: bool,
 }
 
-/// What became of one member.
+/// The outcome for one member.
 enum Done {
     Added(f64),
     Changed(f64),

@@ -7,27 +7,27 @@ use super::super::server::Server;
 use super::{Args, Reply, places, sorted_sets, syntax};
 
 pub(super) fn zrange(server: &mut Server, args: &Args) -> Result<Reply, String> {
-    list(server, args, Form::Told)
+    list(server, args, RangeForm::ByOptions)
 }
 
 pub(super) fn zrevrange(server: &mut Server, args: &Args) -> Result<Reply, String> {
-    list(server, args, Form::RanksReversed)
+    list(server, args, RangeForm::RanksReversed)
 }
 
 pub(super) fn zrangebyscore(server: &mut Server, args: &Args) -> Result<Reply, String> {
-    list(server, args, Form::Scores)
+    list(server, args, RangeForm::Scores)
 }
 
-/// What a command's name says about the list.
+/// What a command's name decides about the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Nothing: its options do.
-    Told,
+enum RangeForm {
+    /// Nothing: its options decide.
+    ByOptions,
     RanksReversed,
     Scores,
 }
 
-struct Options {
+struct RangeOptions {
     by_score: bool,
     reversed: bool,
     with_scores: bool,
@@ -48,7 +48,7 @@ enum Between {
     Scores(Bound, Bound),
 }
 
-fn list(server: &mut Server, args: &Args, form: Form) -> Result<Reply, String> {
+fn list(server: &mut Server, args: &Args, form: RangeForm) -> Result<Reply, String> {
     let options = options(args, form)?;
     let between = between(args, &options)?;
     let now = server.now();
@@ -70,10 +70,10 @@ fn list(server: &mut Server, args: &Args, form: Form) -> Result<Reply, String> {
     Ok(Reply::List(list))
 }
 
-fn options(args: &Args, form: Form) -> Result<Options, String> {
-    let mut options = Options {
-        by_score: form == Form::Scores,
-        reversed: form == Form::RanksReversed,
+fn options(args: &Args, form: RangeForm) -> Result<RangeOptions, String> {
+    let mut options = RangeOptions {
+        by_score: form == RangeForm::Scores,
+        reversed: form == RangeForm::RanksReversed,
         with_scores: false,
         limit: None,
     };
@@ -88,8 +88,10 @@ fn options(args: &Args, form: Form) -> Result<Options, String> {
                 });
                 at += 2;
             }
-            b"REV" if !options.reversed && form == Form::Told => options.reversed = true,
-            b"BYSCORE" if !options.by_score && form == Form::Told => options.by_score = true,
+            b"REV" if !options.reversed && form == RangeForm::ByOptions => options.reversed = true,
+            b"BYSCORE" if !options.by_score && form == RangeForm::ByOptions => {
+                options.by_score = true
+            }
             _ => return Err(syntax()),
         }
         at += 1;
@@ -101,7 +103,7 @@ fn options(args: &Args, form: Form) -> Result<Options, String> {
     Ok(options)
 }
 
-fn between(args: &Args, options: &Options) -> Result<Between, String> {
+fn between(args: &Args, options: &RangeOptions) -> Result<Between, String> {
     if !options.by_score {
         return Ok(Between::Ranks(args.integer(2)?, args.integer(3)?));
     }
@@ -114,7 +116,7 @@ fn between(args: &Args, options: &Options) -> Result<Between, String> {
 }
 
 /// The ranks to list, counted from the lowest score also when the list is reversed.
-fn ranks(set: &SortedSet, between: &Between, options: &Options) -> Range<usize> {
+fn ranks(set: &SortedSet, between: &Between, options: &RangeOptions) -> Range<usize> {
     let length = set.len();
     match *between {
         Between::Ranks(first, last) => {

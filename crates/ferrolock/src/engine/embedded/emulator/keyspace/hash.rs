@@ -10,43 +10,43 @@ use super::{Collection, Data};
 /// `order` and `fields` hold the same fields; a field that is written again keeps its place.
 #[derive(Debug, Default)]
 pub(in super::super::super) struct Hash {
-    fields: BTreeMap<Arc<[u8]>, Slot>,
+    fields: BTreeMap<Arc<[u8]>, PlacedValue>,
     /// By place: a rank is an index, and a new field comes last.
     order: VecDeque<(u64, Arc<[u8]>)>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct PlacedValue {
     place: u64,
     value: Vec<u8>,
 }
 
 impl Hash {
     pub(in super::super::super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        self.fields.get(field).map(|slot| slot.value.as_slice())
+        self.fields.get(field).map(|placed| placed.value.as_slice())
     }
 
-    /// Writes a field; whether it is new.
+    /// Writes a field; returns whether it is new.
     pub(in super::super::super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if let Some(slot) = self.fields.get_mut(field) {
-            slot.value = value.to_vec();
+        if let Some(placed) = self.fields.get_mut(field) {
+            placed.value = value.to_vec();
             return false;
         }
         let (field, place) = (Arc::<[u8]>::from(field), self.next);
         self.next += 1;
         self.order.push_back((place, field.clone()));
         let value = value.to_vec();
-        self.fields.insert(field, Slot { place, value });
+        self.fields.insert(field, PlacedValue { place, value });
         true
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field; returns whether it was there.
     pub(in super::super::super) fn remove(&mut self, field: &[u8]) -> bool {
-        let Some((field, slot)) = self.fields.remove_entry(field) else {
+        let Some((field, placed)) = self.fields.remove_entry(field) else {
             return false;
         };
-        if let Ok(rank) = self.order.binary_search(&(slot.place, field)) {
+        if let Ok(rank) = self.order.binary_search(&(placed.place, field)) {
             self.order.remove(rank);
         }
         debug_assert_eq!(self.order.len(), self.fields.len());
@@ -57,7 +57,7 @@ impl Hash {
         self.fields.len()
     }
 
-    /// A hash as it was, from the places of its fields, lowest first, and the next free one.
+    /// A hash as it was stored, from the places of its fields, lowest first, and the next free place.
     pub(in super::super::super) fn restored(
         next: u64,
         fields: impl Iterator<Item = (u64, Vec<u8>, Vec<u8>)>,
@@ -69,7 +69,7 @@ impl Hash {
         for (place, field, value) in fields {
             let field = Arc::<[u8]>::from(field);
             hash.order.push_back((place, field.clone()));
-            hash.fields.insert(field, Slot { place, value });
+            hash.fields.insert(field, PlacedValue { place, value });
         }
         hash
     }
@@ -90,7 +90,7 @@ impl Hash {
         self.iter_from(0)
     }
 
-    /// Fields and values from the oldest but so many on.
+    /// Fields and values from that rank on, oldest field first.
     pub(in super::super::super) fn iter_from(
         &self,
         rank: usize,
@@ -101,7 +101,7 @@ impl Hash {
             .filter_map(|(_, field)| Some((&**field, self.get(field)?)))
     }
 
-    /// Fields and values from a cursor on, each with the cursor behind it. A cursor outlives changes of the hash.
+    /// Fields and values from a cursor on, each with the cursor behind it. A cursor stays valid when the hash changes.
     pub(in super::super::super) fn scan(
         &self,
         cursor: u64,

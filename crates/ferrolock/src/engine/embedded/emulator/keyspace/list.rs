@@ -47,7 +47,7 @@ impl List {
         self.items.iter().map(Vec::as_slice)
     }
 
-    /// Puts an item in front of the first equal to `pivot`, or behind it; whether there is one.
+    /// Puts an item in front of the first equal to `pivot`, or behind it; returns whether there is one.
     pub(in super::super::super) fn insert(&mut self, item: &[u8], side: End, pivot: &[u8]) -> bool {
         let Some(at) = self.iter().position(|other| other == pivot) else {
             return false;
@@ -57,7 +57,7 @@ impl List {
         true
     }
 
-    /// Removes up to `limit` items equal to `item`, beginning at that end; how many.
+    /// Removes up to `limit` items equal to `item`, beginning at that end; returns how many.
     pub(in super::super::super) fn remove(
         &mut self,
         item: &[u8],
@@ -66,7 +66,7 @@ impl List {
     ) -> usize {
         let equal = self.iter().filter(|other| *other == item).count();
         let removed = equal.min(limit);
-        // At the tail's side those stay that are counted before the last ones.
+        // From the tail, the first ones in the list stay.
         let mut stay = if from == End::Head {
             0
         } else {

@@ -14,16 +14,16 @@ use super::{Collection, Data};
 pub(in super::super::super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
     /// Sorted: a rank is an index, and the ends, where queues change, cost least.
-    order: VecDeque<Place>,
+    order: VecDeque<ScoredMember>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ScoredMember {
     score: f64,
     member: Arc<[u8]>,
 }
 
-impl Ord for Place {
+impl Ord for ScoredMember {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_score = self.score.partial_cmp(&other.score);
         let by_score = by_score.unwrap_or(Ordering::Equal);
@@ -31,25 +31,25 @@ impl Ord for Place {
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for ScoredMember {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for ScoredMember {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Place {}
+impl Eq for ScoredMember {}
 
 /// An end of a range of scores.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super::super) struct Bound {
     pub(in super::super::super) score: f64,
-    /// Members of that very score are not in the range.
+    /// Members with exactly that score are not in the range.
     pub(in super::super::super) is_open: bool,
 }
 
@@ -65,7 +65,7 @@ impl SortedSet {
     /// How many members come before this one.
     pub(in super::super::super) fn rank(&self, member: &[u8]) -> Option<usize> {
         let (member, &score) = self.scores.get_key_value(member)?;
-        let place = Place {
+        let place = ScoredMember {
             score,
             member: member.clone(),
         };
@@ -80,17 +80,17 @@ impl SortedSet {
         self.remove(member);
         let member = Arc::<[u8]>::from(member);
         self.scores.insert(member.clone(), score);
-        let place = Place { score, member };
+        let place = ScoredMember { score, member };
         let rank = self.order.partition_point(|other| *other < place);
         self.order.insert(rank, place);
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member; returns whether it was there.
     pub(in super::super::super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
         };
-        if let Ok(rank) = self.order.binary_search(&Place { score, member }) {
+        if let Ok(rank) = self.order.binary_search(&ScoredMember { score, member }) {
             self.order.remove(rank);
         }
         debug_assert_eq!(self.order.len(), self.scores.len());
@@ -119,7 +119,7 @@ impl SortedSet {
             .map(|place| (&*place.member, place.score))
     }
 
-    /// Removes the members of these ranks and gives them back.
+    /// Removes the members of these ranks and returns them.
     pub(in super::super::super) fn remove_ranks(
         &mut self,
         ranks: &Range<usize>,

@@ -7,7 +7,7 @@ use mlua::{Lua, Table, Value as LuaValue};
 use super::super::commands::{Args, Reply};
 use super::super::numbers;
 use super::Raised;
-use crate::protocol::script::{Arg, Value};
+use crate::protocol::call::{Arg, Value};
 
 /// How deep a reply may nest.
 const DEPTH_MAX: usize = 200;
@@ -26,7 +26,7 @@ pub(super) fn arguments(lua: &Lua, args: &[Arg]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(args.len(), 0)?;
     for arg in args {
         match arg {
-            Arg::Text(text) => table.raw_push(&**text)?,
+            Arg::Bytes(bytes) => table.raw_push(lua.create_string(&**bytes)?)?,
             Arg::Int(number) => table.raw_push(number.to_string())?,
         }
     }
@@ -69,7 +69,7 @@ fn single(lua: &Lua, field: &str, text: &str) -> mlua::Result<LuaValue> {
     Ok(LuaValue::Table(table))
 }
 
-/// What the caller gets of what a script returns.
+/// What the caller gets for a script's return value.
 pub(super) fn value(value: LuaValue) -> mlua::Result<Value> {
     nested_value(value, DEPTH_MAX)
 }

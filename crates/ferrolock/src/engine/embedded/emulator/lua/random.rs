@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mlua::{Lua, Table};
 
 /// The 48-bit generator of `drand48`.
-struct Random(AtomicU64);
+struct LuaRandom(AtomicU64);
 
 /// Adds `random`, from 0 up to, without, 1, and `randomseed`.
 pub(super) fn add_to(functions: &Table, lua: &Lua) -> mlua::Result<()> {
-    let generator = Arc::new(Random::unseeded());
+    let generator = Arc::new(LuaRandom::unseeded());
     let seeded = generator.clone();
     let random = lua.create_function(move |_, ()| Ok(generator.next()))?;
     let randomseed = lua.create_function(move |_, seed: f64| {
-        // Any bits will do for a seed.
+        // A seed may have any bits.
         seeded.seed(seed as i64 as u32);
         Ok(())
     })?;
@@ -22,7 +22,7 @@ pub(super) fn add_to(functions: &Table, lua: &Lua) -> mlua::Result<()> {
     functions.raw_set("randomseed", randomseed)
 }
 
-impl Random {
+impl LuaRandom {
     /// Where the C library begins without a seed.
     fn unseeded() -> Self {
         Self(AtomicU64::new(0x1234_ABCD_330E))

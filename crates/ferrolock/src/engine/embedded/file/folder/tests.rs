@@ -1,4 +1,4 @@
-//! Somebody removes the directory, or a part of it, between two steps of those who begin a store or take part in it.
+//! The directory, or a part of it, is removed between two steps of a process that begins a store or joins it.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ const SIZE: usize = 8 << 20;
 type Mischief = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// What happens after so many steps from now.
+    /// What to do at which step, counted from now.
     static MISCHIEF: RefCell<Option<(usize, Mischief)>> = const { RefCell::new(None) };
 }
 
@@ -35,28 +35,28 @@ fn with_mischief<R>(at: usize, mischief: Mischief, work: impl FnOnce() -> R) -> 
 }
 
 /// A directory that is not made yet.
-fn nowhere() -> (tempfile::TempDir, Place) {
+fn nowhere() -> (tempfile::TempDir, StorePlace) {
     let around = testkit::store_folder();
     let path = around.path().join("store of locks");
-    let place = Place::parse(path.to_str().unwrap()).unwrap();
+    let place = StorePlace::parse(path.to_str().unwrap()).unwrap();
     (around, place)
 }
 
-fn found(place: &Place) -> Found {
+fn found(place: &StorePlace) -> FoundDirectory {
     Folder::find(place).unwrap().expect("nobody removes it")
 }
 
-fn try_open(place: &Place) -> Result<Entry, Failure> {
+fn try_open(place: &StorePlace) -> Result<FolderTry, Failure> {
     Folder::open(found(place), SIZE)
 }
 
-/// Opened by somebody who tries a few times, as everybody does.
+/// Opens the store with a few tries, as clients do.
 #[track_caller]
-fn opened(place: &Place) -> (Box<Folder>, Opening) {
+fn opened(place: &StorePlace) -> (Box<Folder>, OpenedMap) {
     let mut last = None;
     for _ in 0..4 {
         match try_open(place) {
-            Ok(Entry::Open(folder, opening)) => return (folder, opening),
+            Ok(FolderTry::Open(folder, map)) => return (folder, map),
             other => last = Some(other),
         }
     }
@@ -84,7 +84,7 @@ fn remove(path: &Path, part: &str) {
     }
 }
 
-/// Somebody has it open, so that no other file gets its number.
+/// Keeps the file open, so that no other file gets its inode number.
 fn remove_file(path: &Path) {
     if let Ok(file) = File::open(path) {
         std::mem::forget(file);
@@ -92,13 +92,13 @@ fn remove_file(path: &Path) {
     }
 }
 
-/// Does it at each step in turn, until there are no more; how many there were.
+/// Plays the story for each step in turn, until there are no more; returns how many there were.
 fn at_each_step(mut story: impl FnMut(usize) -> bool) -> usize {
     (0..).find(|at| !story(*at)).unwrap()
 }
 
 #[test]
-fn a_part_that_is_removed_while_a_store_is_begun_is_in_nobodys_way() {
+fn a_store_can_be_opened_after_a_part_was_removed_while_it_was_begun() {
     for part in PARTS {
         let mut in_half = Vec::new();
         let steps = at_each_step(|at| {
@@ -111,36 +111,38 @@ fn a_part_that_is_removed_while_a_store_is_begun_is_in_nobodys_way() {
             };
 
             match &begun {
-                Ok(Entry::Open(folder, _)) if is_whole(folder) => {}
-                Ok(Entry::Open(..)) => in_half.push(at),
-                Ok(Entry::Later) => {}
+                Ok(FolderTry::Open(folder, _)) if is_whole(folder) => {}
+                Ok(FolderTry::Open(..)) => in_half.push(at),
+                Ok(FolderTry::Later) => {}
                 other => panic!("{part} at step {at}: {other:?}"),
             }
             drop(begun);
-            let (folder, _opening) = opened(&place);
+            let (folder, _map) = opened(&place);
             assert!(is_whole(&folder), "{part} at step {at}");
             true
         });
         assert!(steps > 10, "{part}: {steps}");
-        // Only after its last look it cannot know.
+        // Only a removal after its last look goes unnoticed.
         assert_eq!(in_half, [steps - 1], "{part}");
     }
 }
 
-/// It has to try again, or learns of it with its first call.
+/// The process that began the store has to try again, or its first call notices the removal.
 #[track_caller]
-fn assert_is_told(begun: Result<Entry, Failure>, at: usize) {
+fn assert_removal_is_noticed(begun: Result<FolderTry, Failure>, at: usize) {
     match begun {
-        Ok(Entry::Later) => {}
-        Ok(Entry::Open(mut folder, _)) => assert!(!folder.verify_in_place(None, 0), "step {at}"),
+        Ok(FolderTry::Later) => {}
+        Ok(FolderTry::Open(mut folder, _)) => {
+            assert!(!folder.verify_in_place(None, 0), "step {at}")
+        }
         other => panic!("step {at}: {other:?}"),
     }
 }
 
-/// Whoever began a store went on in a directory that another process had made anew meanwhile, and removed that one's files: it was
-/// `CORRUPT` for all who came later. Or it put its own files there before that one's header, and the directory was `FOREIGN`.
+/// Once, a process that began a store went on in a directory that another process had made anew meanwhile, and removed that
+/// one's files: later processes failed with `CORRUPT`. Or it put its own files there before the other's header: `FOREIGN`.
 #[test]
-fn who_begins_a_store_in_a_removed_directory_leaves_the_new_one_alone() {
+fn beginning_a_store_in_a_removed_directory_leaves_the_new_store_whole() {
     let steps = at_each_step(|at| {
         let (_around, place) = nowhere();
         let theirs = place.clone();
@@ -154,17 +156,17 @@ fn who_begins_a_store_in_a_removed_directory_leaves_the_new_one_alone() {
             return false;
         };
 
-        let (new, _opening) = told.recv().unwrap();
-        assert_is_told(begun, at);
+        let (new, _map) = told.recv().unwrap();
+        assert_removal_is_noticed(begun, at);
         assert!(is_whole(&new), "step {at}");
         true
     });
     assert!(steps > 10, "{steps}");
 }
 
-/// The new directory is there, and nothing in it yet.
+/// The new directory is still empty.
 #[test]
-fn who_begins_a_store_in_a_removed_directory_puts_nothing_into_the_new_one() {
+fn beginning_a_store_in_a_removed_directory_adds_nothing_to_the_new_one() {
     at_each_step(|at| {
         let (_around, place) = nowhere();
         let path = place.path.clone();
@@ -177,15 +179,16 @@ fn who_begins_a_store_in_a_removed_directory_puts_nothing_into_the_new_one() {
             return false;
         };
 
-        assert_is_told(begun, at);
+        assert_removal_is_noticed(begun, at);
         assert_eq!(fs::read_dir(&place.path).unwrap().count(), 0, "step {at}");
         true
     });
 }
 
-/// The header is removed under somebody who begins a store, and another begins one in the same directory: it has to wait.
+/// The header is removed while a process begins a store, and another process begins one in the same directory: it has to
+/// wait.
 #[test]
-fn two_never_begin_a_store_in_one_directory() {
+fn two_processes_never_begin_a_store_in_one_directory() {
     at_each_step(|at| {
         let (_around, place) = nowhere();
         let theirs = place.clone();
@@ -200,11 +203,14 @@ fn two_never_begin_a_store_in_one_directory() {
         };
 
         let other = told.recv().unwrap();
-        let are_both_in = matches!((&begun, &other), (Ok(Entry::Open(..)), Ok(Entry::Open(..))));
+        let are_both_in = matches!(
+            (&begun, &other),
+            (Ok(FolderTry::Open(..)), Ok(FolderTry::Open(..)))
+        );
         assert!(!are_both_in, "step {at}");
         for entry in [begun, other] {
             assert!(
-                matches!(entry, Ok(Entry::Open(..) | Entry::Later)),
+                matches!(entry, Ok(FolderTry::Open(..) | FolderTry::Later)),
                 "step {at}: {entry:?}"
             );
         }
@@ -213,9 +219,9 @@ fn two_never_begin_a_store_in_one_directory() {
     });
 }
 
-/// LMDB makes a file that is missing when it opens a map. Others took the store for one whose parts were replaced then.
+/// LMDB makes a file that is missing when it opens a map. Once, others took the store for one with replaced parts then.
 #[test]
-fn a_part_that_is_removed_while_somebody_joins_is_in_nobodys_way() {
+fn a_store_can_be_opened_after_a_part_was_removed_during_a_join() {
     for part in PARTS {
         let steps = at_each_step(|at| {
             let (_around, place) = nowhere();
@@ -229,11 +235,11 @@ fn a_part_that_is_removed_while_somebody_joins_is_in_nobodys_way() {
             };
 
             assert!(
-                matches!(joined, Ok(Entry::Open(..) | Entry::Later)),
+                matches!(joined, Ok(FolderTry::Open(..) | FolderTry::Later)),
                 "{part} at step {at}: {joined:?}"
             );
             drop(joined);
-            let (folder, _opening) = opened(&place);
+            let (folder, _map) = opened(&place);
             assert!(is_whole(&folder), "{part} at step {at}");
             true
         });
@@ -241,18 +247,18 @@ fn a_part_that_is_removed_while_somebody_joins_is_in_nobodys_way() {
     }
 }
 
-/// What is left of a store that somebody uses is not begun anew, and is again when nobody does.
+/// What is left of a store is not begun anew while a process uses it, and is when none does.
 #[test]
-fn half_a_store_is_begun_anew_when_nobody_uses_it() {
+fn half_a_store_is_begun_anew_once_no_process_uses_it() {
     for part in ["turn", "sessions", "data.mdb", "lock.mdb"] {
         let (_around, place) = nowhere();
-        let (mut used, opening) = opened(&place);
+        let (mut used, map) = opened(&place);
         remove(&place.path, part);
 
         for _ in 0..2 {
             let entry = try_open(&place);
             assert!(
-                matches!(entry, Ok(Entry::InUse(Rest::Half))),
+                matches!(entry, Ok(FolderTry::InUse(StoreRest::Half))),
                 "{part}: {entry:?}"
             );
         }
@@ -261,19 +267,19 @@ fn half_a_store_is_begun_anew_when_nobody_uses_it() {
         assert!(!used.verify_in_place(None, micros + LOOK_EVERY_MICROS));
         let entry = try_open(&place);
         assert!(
-            matches!(entry, Ok(Entry::InUse(Rest::Half))),
+            matches!(entry, Ok(FolderTry::InUse(StoreRest::Half))),
             "it noticed, and may still hold something: {part}: {entry:?}"
         );
         used.leave();
-        let (new, _opening) = opened(&place);
+        let (new, _map) = opened(&place);
 
         assert!(is_whole(&new), "{part}");
         assert!(!used.verify_in_place(None, micros), "{part}");
-        drop(opening);
+        drop(map);
     }
 }
 
-fn header_at(place: &Place) -> Header {
+fn header_at(place: &StorePlace) -> Header {
     let found = found(place);
     let here = World::here().unwrap();
     header(&found.directory, &found.store.unwrap(), &here).unwrap()

@@ -1,4 +1,4 @@
-//! Rows that were written are read as they were, and rows that nobody wrote are refused.
+//! Rows that were written are read as they were, and bytes that are no row are refused.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -77,7 +77,7 @@ fn loaded(row: &[u8]) -> Result<(String, Vec<u8>), Garbled> {
     let mut keys = Keyspace::default();
     load(&mut keys, b"key", row)?;
     let deadline = match keys.life(b"key", Millis::MIN) {
-        super::super::super::emulator::keyspace::Life::Until(deadline) => Some(deadline),
+        super::super::super::emulator::keyspace::KeyLife::Until(deadline) => Some(deadline),
         _ => None,
     };
     let data = keys.get(b"key", Millis::MIN).ok_or(Garbled)?;
@@ -86,7 +86,7 @@ fn loaded(row: &[u8]) -> Result<(String, Vec<u8>), Garbled> {
 
 fn made() -> impl Strategy<Value = Made> {
     let part = || vec(any::<u8>(), 0..6);
-    // Few of them, so that they come again.
+    // Few of them, so that some are equal.
     let name = || vec(0..3_u8, 0..3);
     let score = prop_oneof![
         any::<f64>().prop_filter("a number", |score| !score.is_nan()),
@@ -117,10 +117,10 @@ proptest! {
         prop_assert_eq!(loaded(&row), Ok((seen(&data), row)));
     }
 
-    /// What is taken is what would have been written: nothing half, nothing twice, nothing out of order.
+    /// Only rows that would be written the same are accepted: nothing half, nothing twice, nothing out of order.
     #[test]
-    fn bytes_that_nobody_wrote_are_refused(kind in prop_oneof![Just(b't'), Just(b'h'), Just(b'l'), Just(b'z'), any::<u8>()],
-                                           bytes in vec(prop_oneof![0..4_u8, any::<u8>()], 0..80)) {
+    fn bytes_that_are_no_row_are_refused(kind in prop_oneof![Just(b't'), Just(b'h'), Just(b'l'), Just(b'z'), any::<u8>()],
+                                         bytes in vec(prop_oneof![0..4_u8, any::<u8>()], 0..80)) {
         let row = [&[kind][..], &bytes].concat();
 
         if let Ok((_, again)) = loaded(&row) {

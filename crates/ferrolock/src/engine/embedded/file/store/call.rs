@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::super::emulator::server::{Message, Server};
-use super::super::dead::{self, Dead, Found};
+use super::super::dead::{self, Dead, FoundEntries};
 use super::super::expiry::{make_room, purge};
 use super::super::map::{Change, full};
 use super::super::session::far_listeners;
@@ -12,30 +12,30 @@ use super::super::wakes::{Datagram, Mail};
 use super::super::{refused, rows};
 use super::Store;
 use crate::engine::Failure;
+use crate::protocol::call::{Call, Value};
 use crate::protocol::keys::looks_like_channel;
 use crate::protocol::scheme::{self, Standing};
-use crate::protocol::script::{Call, Value};
 
-/// How often a script is run again because it asked for something that was not loaded. Each run loads all that the one before
-/// it asked for, so this is the length of a chain of keys that are found by the values of others.
+/// How often a script is run again because it used a key or channel that was not loaded. Each run loads all that the one
+/// before it asked for, so this is the length of a chain of keys that are found by the values of others.
 const RERUNS_MAX: usize = 8;
 
 /// What a call leaves to be done when the turn is over.
 #[derive(Default)]
 pub(in super::super) struct Effects {
     pub(in super::super) mail: Mail,
-    /// Sessions of others that stand in the way of a listener here: the channel, and the session.
+    /// Living sessions of other processes that hold what a listener here waits for: the channel, and the session.
     pub(in super::super) in_the_way: Vec<(Arc<str>, Arc<str>)>,
     /// Locks whose holders' processes had ended, and the holders.
     pub(in super::super) freed: Vec<(Arc<str>, Arc<str>)>,
-    /// Whether it is written down to which process the client belongs.
+    /// Whether the store now has the client's process.
     pub(in super::super) knows_client: bool,
 }
 
-/// What has to be at hand for a script: keys, and who listens in other processes.
+/// What has to be loaded for a script: keys, and the listeners of other processes.
 pub(super) struct Needed<'a> {
     call: &'a Call,
-    /// Beside those that the call names.
+    /// In addition to those that the call names.
     more_keys: Vec<Vec<u8>>,
     pub(super) channels: Vec<(Vec<u8>, Listeners)>,
 }
@@ -46,15 +46,15 @@ type Listeners = Vec<(String, usize)>;
 /// A run to the end: the keys it changed are in the server, and nothing is written yet.
 struct Ran {
     reply: Result<Value, Failure>,
-    found: Found,
-    /// Published by the calls that freed what dead processes had.
+    found: FoundEntries,
+    /// Published by the calls that freed the entries of dead processes.
     of_dead: Vec<Message>,
     /// Published by the call itself.
     own: Vec<Message>,
 }
 
 impl Store {
-    /// Runs a call of that client, who asked for the store by that path.
+    /// Runs a call of that client, which opened the store by that path.
     pub(in super::super) fn call(
         &mut self,
         asked: Option<&Path>,
@@ -75,20 +75,20 @@ impl Store {
         call: &Call,
     ) -> (Result<Value, Failure>, Effects) {
         let done = self.call_through(micros, client, call);
-        // Also of a run that ended early.
+        // A run that ended early may have left messages.
         self.server.take_outbox();
         done.unwrap_or_else(|failure| (Err(failure), Effects::default()))
     }
 
-    /// `Err`: nothing was written. What the script itself ended with is in the other place: a script that was refused half-way
-    /// has written what it had written, as on a server.
+    /// Outer `Err`: nothing was written. The inner result is the script's: a script that was refused half-way keeps what it
+    /// had written, as on a server.
     fn call_through(
         &mut self,
         micros: i64,
         client: Option<&str>,
         call: &Call,
     ) -> Result<(Result<Value, Failure>, Effects), Failure> {
-        // At worst there is none, and what needs some is refused.
+        // At worst there is no room, and a call that needs some is refused.
         let _ = make_room(&mut self.map, micros / 1000);
         let mut change = self.map.begin()?;
         let mut effects = Effects::default();
@@ -115,7 +115,7 @@ impl Store {
             return Err(full());
         }
         change.commit()?;
-        // Only now: a process whose death is not written down is asked for by its file.
+        // Only now: while its death is not committed, a session's file is needed to see that it is dead.
         for dead in &ran.found.dead {
             self.others.forget(&dead.session);
         }
@@ -124,9 +124,9 @@ impl Store {
         Ok((ran.reply, effects))
     }
 
-    /// Frees what dead processes had, then runs the call. A run that asked for a key that was not loaded, or published on a
-    /// channel whose listeners were not counted, is thrown away: it may have been told wrong, and nothing was written. It is
-    /// made again with what it asked for. Most scripts name all they use, so that one run is enough; a script that finds
+    /// Frees the entries of dead processes, then runs the call. A run that asked for a key that was not loaded, or published on
+    /// a channel whose listeners were not counted, is thrown away: it may have got wrong replies, and nothing was written. It
+    /// is made again with what it asked for. Most scripts name all they use, so that one run is enough; a script that finds
     /// the name of a key or of a channel under another key cannot.
     fn run(
         &mut self,
@@ -166,7 +166,7 @@ impl Store {
         Err(refused("ERR", text))
     }
 
-    /// Puts the keys of a call where commands find them, and counts who listens.
+    /// Loads the keys of a call, and counts the listeners of other processes.
     fn load(
         &mut self,
         change: &Change,
@@ -187,21 +187,21 @@ impl Store {
         Ok(())
     }
 
-    /// What dead processes had goes first, by the very calls by which they would have given it back: it removes what these
-    /// remove, and tells whom these tell. Gives what they published.
+    /// Frees the entries of dead processes with the same calls with which these would have given them up: the calls remove and
+    /// publish the same. Returns what they published.
     fn free(&mut self, dead: &[Dead]) -> Vec<Message> {
         for dead in dead {
-            // What it refuses is no lock of that kind, and stays as it is: the call will say so itself.
+            // An entry that it refuses is no lock of that kind, and stays as it is: the call itself will fail for it.
             let _ = self.interpreter.run(&mut self.server, &dead.freeing);
         }
         self.server.take_outbox()
     }
 
-    /// Writes down who is to hear of what.
+    /// Adds each message for each of its listeners to the mail.
     fn address_mail(&self, needed: &Needed<'_>, ran: &Ran, mail: &mut Mail) {
         for message in &ran.of_dead {
-            // Listeners of this process hear of it by a datagram too, and not from the thread that makes this call: it belongs
-            // to a caller who did not free anything, and may hold what a listener needs.
+            // Listeners of this process get it by a datagram too, and not from the thread that makes this call: that thread's
+            // caller did not free anything, and may have a mutex locked that a listener needs.
             let ours = self
                 .own_session()
                 .filter(|_| self.server.has_listeners(message));
@@ -218,8 +218,8 @@ impl Store {
         }
     }
 
-    /// A holder that lives is waited for, but only where a listener of this process would be woken by its end.
-    fn note_found(&self, found: Found, effects: &mut Effects) {
+    /// Notes the living holders to wait for, but only where a listener of this process would be woken by their end.
+    fn note_found(&self, found: FoundEntries, effects: &mut Effects) {
         let channels = &self.server.channels;
         let waited_for =
             |(channel, _): &(Arc<str>, Arc<str>)| channels.count(channel.as_bytes()) > 0;
@@ -228,7 +228,7 @@ impl Store {
         effects.freed = freed.map(|dead| (dead.lock, dead.entry)).collect();
     }
 
-    /// A call after the store was removed or replaced: there is nothing, and nothing can be written.
+    /// A call after the store was removed or replaced: it finds no keys, and cannot write.
     fn call_in_vain(&mut self, micros: i64, call: &Call) -> Result<Value, Failure> {
         let keys = call.keys.iter().map(|key| key.as_bytes());
         self.server.keys.narrow(keys);
@@ -244,8 +244,8 @@ impl Store {
 }
 
 impl<'a> Needed<'a> {
-    /// What a call is known to need. Of its keys only those are looked for among the channels that look like one: a call that
-    /// renews a hundred locks publishes nothing. Another one that it publishes on is counted for the next run.
+    /// What a call is known to need. Listeners are looked for only under keys that look like a channel: a call that renews a
+    /// hundred locks publishes nothing. Listeners of other channels that it publishes on are counted for the next run.
     pub(super) fn of(call: &'a Call) -> Self {
         let mut needed = Self {
             call,
@@ -274,7 +274,7 @@ impl<'a> Needed<'a> {
         }
     }
 
-    /// What a run asked for and did not find at hand; whether there was something.
+    /// Adds what a run asked for and was not loaded; returns whether there was something.
     fn add_missing(&mut self, server: &Server) -> bool {
         let before = (self.more_keys.len(), self.channels.len());
         self.more_keys
@@ -298,7 +298,7 @@ impl<'a> Needed<'a> {
             .collect()
     }
 
-    /// The sessions of others that listen to a channel.
+    /// The sessions of other processes that listen to a channel.
     fn listeners(&self, channel: &[u8]) -> impl Iterator<Item = &(String, usize)> {
         let channels = self.channels.iter();
         let those = channels.filter(move |(of, _)| of == channel);
@@ -306,7 +306,7 @@ impl<'a> Needed<'a> {
     }
 }
 
-/// Writes what the call has changed; whether there is more now than before.
+/// Writes what the call has changed; returns whether that is more data than before.
 fn write_back(server: &Server, change: &mut Change) -> Result<bool, Failure> {
     let (mut before, mut after) = (0, 0);
     for (key, standing) in server.keys.touched() {

@@ -8,16 +8,16 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use super::super::FileEngine;
-use super::super::address::Place;
+use super::super::address::StorePlace;
 use super::super::directory::inode_of;
-use super::super::environment::{Asking, Environment, Opened};
+use super::super::environment::{Environment, StoreCaller, StoreTry};
 use super::super::parts::{new_file, new_name};
 use super::super::rows;
 use super::super::session::socket_name;
 use crate::engine::{Engine, Failure, Lane, Listener, Signal, unpoisoned};
+use crate::protocol::call::{Arg, Call, Form, Script, Value};
 use crate::protocol::lock::{self, LockKeys};
 use crate::protocol::scheme::{Bearer, dead_bearer};
-use crate::protocol::script::{Arg, Call, Form, Script, Value};
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -27,7 +27,7 @@ struct Stage {
     folder: tempfile::TempDir,
 }
 
-/// Another process of the store, as far as others can tell.
+/// What looks like another process of the store to this one.
 struct Other {
     session: String,
     file: File,
@@ -45,8 +45,8 @@ impl Listener for Notes {
 impl Stage {
     async fn new() -> Self {
         let folder = testkit::store_folder();
-        let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
-        let Ok(Opened::Now(environment)) = Environment::open_sized(&place, 8 << 20) else {
+        let place = StorePlace::parse(folder.path().to_str().unwrap()).unwrap();
+        let Ok(StoreTry::Now(environment)) = Environment::open_sized(&place, 8 << 20) else {
             panic!("a new store can be opened");
         };
         let attached = environment.perform(|store| store.attach(1, Arc::default()));
@@ -58,7 +58,7 @@ impl Stage {
     }
 
     async fn run(&self, call: Call) -> Result<Value, Failure> {
-        self.environment.call(Asking::default(), call).await.0
+        self.environment.call(StoreCaller::default(), call).await.0
     }
 
     async fn eval(
@@ -96,7 +96,7 @@ impl Stage {
         Other { session, file }
     }
 
-    /// So many dead processes with a field each in that hash.
+    /// `count` dead processes with a field each in that hash.
     async fn dead_holders(&self, name: &str, count: usize) {
         for number in 0..count {
             let client = format!("dead{number}");
@@ -130,7 +130,7 @@ impl Stage {
 }
 
 impl Other {
-    /// Listens to a channel; where its messages come.
+    /// Listens to a channel; returns the socket to which its messages come.
     async fn listens(&self, stage: &Stage, channel: &str) -> UnixDatagram {
         let name = socket_name(&self.session);
         let socket = UnixDatagram::bind(stage.folder.path().join("sessions").join(name)).unwrap();
@@ -154,7 +154,10 @@ fn text_call(source: &'static str, keys: &[&str], args: &[&str]) -> Call {
     Call {
         script: Box::leak(Box::new(Script::new("test/script", source))),
         keys: keys.iter().map(|&key| key.into()).collect(),
-        args: args.iter().map(|&arg| Arg::Text(arg.into())).collect(),
+        args: args
+            .iter()
+            .map(|&arg| Arg::Bytes(arg.as_bytes().into()))
+            .collect(),
         form: Form::default(),
     }
 }
@@ -169,7 +172,8 @@ fn datagram(socket: &UnixDatagram) -> String {
     String::from_utf8(datagram[2..length].to_vec()).unwrap()
 }
 
-/// Its message was dropped: a fair lock's head, told on a channel that only the queue names, was woken by its poll.
+/// Once, such a message was dropped: the first waiter of a fair lock, whose channel only the queue names, was woken by its
+/// poll.
 #[tokio::test]
 async fn a_message_on_a_channel_that_the_call_does_not_name_wakes_another_process() {
     let stage = Stage::new().await;
@@ -200,7 +204,7 @@ async fn a_script_may_read_and_write_keys_that_its_call_does_not_name() {
 
 /// Runs that are thrown away must leave nothing.
 #[tokio::test]
-async fn what_a_script_publishes_is_heard_once_however_often_it_ran() {
+async fn a_message_is_delivered_once_however_often_its_script_ran() {
     let stage = Stage::new().await;
     let notes = stage.listen("c").await;
 
@@ -254,7 +258,8 @@ async fn a_chain_of_keys_is_followed_for_eight_steps_and_then_refused_whole() {
     assert_eq!(stage.eval("return 7", &[], &[]).await, Ok(Value::Int(7)));
 }
 
-/// Only the one holder of a plain lock was freed: permits and read locks of killed processes stayed for their leases.
+/// Once, only the single holder of a plain lock was freed: permits and read locks of killed processes stayed until their
+/// leases ended.
 #[tokio::test]
 async fn three_dead_holders_under_one_name_are_freed_by_one_call() {
     let stage = Stage::new().await;
@@ -286,7 +291,7 @@ async fn of_twenty_dead_holders_a_call_frees_sixteen_and_the_next_one_the_others
 }
 
 #[tokio::test]
-async fn a_living_holder_beside_dead_ones_keeps_what_it_has() {
+async fn a_living_holder_beside_dead_ones_is_not_freed() {
     let stage = Stage::new().await;
     stage.dead_holders("x", 2).await;
     let _alive = stage.other("alive").await;
@@ -302,7 +307,7 @@ async fn a_living_holder_beside_dead_ones_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_dead_holder_that_left_the_name_taken_stays_beside_one_that_is_freed() {
+async fn a_dead_holder_with_a_delayed_release_is_not_freed() {
     let stage = Stage::new().await;
     let them = stage.other("them").await;
     stage.hold("x", "them:1").await;
@@ -321,7 +326,7 @@ async fn a_dead_holder_that_left_the_name_taken_stays_beside_one_that_is_freed()
     assert_eq!(stage.fields("x").await, Value::List(vec![bytes("them:1")]));
 }
 
-/// A batch of renewals: a look for listeners under each of its keys would double what it costs.
+/// A batch of renewals: to look for listeners under each of its keys would double its cost.
 #[test]
 fn listeners_are_looked_for_on_channels_and_not_on_other_keys() {
     let keys: Vec<String> = (0..100).map(|number| format!("lock {number}")).collect();
@@ -337,9 +342,9 @@ fn listeners_are_looked_for_on_channels_and_not_on_other_keys() {
 }
 
 #[tokio::test]
-async fn two_listeners_of_one_client_both_hear_and_count_as_one() {
+async fn two_listeners_of_one_client_both_get_messages_and_count_as_one() {
     let folder = testkit::store_folder();
-    let place = Place::parse(folder.path().to_str().unwrap()).unwrap();
+    let place = StorePlace::parse(folder.path().to_str().unwrap()).unwrap();
     let engine = FileEngine::new(place, LEASE);
     let (one, two) = (Arc::<Notes>::default(), Arc::<Notes>::default());
     let publish = || {

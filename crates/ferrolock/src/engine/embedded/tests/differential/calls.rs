@@ -1,12 +1,12 @@
-//! Random calls: few keys and fields, so that they meet; wrong types, odd numbers, options in any case.
+//! Random calls: few keys and fields, so that calls share them; wrong types, odd numbers, options in any case.
 
 use std::time::Duration;
 
+use crate::protocol::call::{Arg, Call as ScriptCall};
 use crate::protocol::key_type;
 use crate::protocol::lock::{self, LockKeys};
 use crate::protocol::renewal::{self, Row};
 use crate::protocol::scheme::Bearer;
-use crate::protocol::script::{Arg, Call as ScriptCall};
 
 /// One call of a batch.
 #[derive(Clone, Debug)]
@@ -263,7 +263,7 @@ const VALUES: [&str; 9] = [
     "a\r\nb\0c",
     "9223372036854775807",
 ];
-/// Beyond what the servers keep in their small forms.
+/// Longer than the servers keep in their small forms.
 const LONG: &str =
     "longer than the sixty-four bytes above which the servers store a hash in another form";
 const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
@@ -418,7 +418,7 @@ impl Source {
         })
     }
 
-    /// Up to four rows, none on the key of another: what the first sets would be close to what the next one wants.
+    /// Up to four rows, none on the key of another: the deadline that the first one sets would be close to that of the next.
     fn renewals(&mut self, bearer: &Bearer, lease: Duration) -> Vec<Row> {
         // The details of keys that are no locks are not among the keys of a batch.
         let most = if bearer.who.is_some() { 2 } else { 4 };
@@ -435,7 +435,7 @@ fn words_of(call: &ScriptCall) -> Call {
     let mut words = vec![call.script.name.to_owned(), call.keys.len().to_string()];
     words.extend(call.keys.iter().map(|key| key.to_string()));
     words.extend(call.args.iter().map(|arg| match arg {
-        Arg::Text(text) => text.to_string(),
+        Arg::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Arg::Int(number) => number.to_string(),
     }));
     Call {

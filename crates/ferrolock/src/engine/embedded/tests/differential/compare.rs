@@ -6,7 +6,7 @@ use super::peers::{Key, Report};
 use super::seen::Seen;
 use testkit::Kind;
 
-/// Compares what a batch has shown on both sides; how they differ.
+/// Compares the reports of a batch of both sides; `Err` says how they differ.
 pub(super) fn compare(
     who: &str,
     server: Kind,

@@ -5,7 +5,7 @@ use super::peers::{Ours, Theirs};
 use super::seen::Seen;
 use testkit::{Kind, Server, servers};
 
-/// One difference: after the calls of `before`, `call` is answered as told.
+/// One difference: after the calls of `before`, `call` has these replies.
 struct Difference {
     reason: &'static str,
     before: &'static [&'static str],
@@ -164,7 +164,7 @@ fn call(line: &str) -> Call {
     }
 }
 
-/// Whether two errors differ as they are known to.
+/// Whether two errors are a known difference.
 pub(super) fn is_known(server: Kind, command: &str, ours: &Seen, theirs: &Seen) -> bool {
     let (Seen::Error(_), Seen::Error(_)) = (ours, theirs) else {
         return false;
@@ -176,7 +176,7 @@ pub(super) fn is_known(server: Kind, command: &str, ours: &Seen, theirs: &Seen) 
     })
 }
 
-/// Whether two texts are one score, written as the servers are known to.
+/// Whether two texts are one score, in the forms that servers write.
 pub(super) fn is_same_score(server: Kind, ours: &str, theirs: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     server == Kind::Valkey && number(ours).is_some() && number(ours) == number(theirs)
@@ -200,7 +200,7 @@ fn brief(seen: &Seen) -> String {
 }
 
 #[test]
-fn known_differences_are_as_they_are_told() {
+fn known_differences_are_as_listed() {
     for known in &KNOWN {
         let answer = |mut replies: Vec<Seen>| brief(&replies.pop().unwrap());
         let calls = known.calls();

@@ -1,4 +1,4 @@
-//! Those that are compared: a server, and the embedded engines at the server's time.
+//! The two sides that are compared: a server, and the embedded engines at the server's time.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use super::super::super::emulator::server::Server as InMemory;
 use super::super::super::file::lone::Lone;
 use super::calls::{Call, KEYS, Way};
 use super::seen::Seen;
+use crate::protocol::call::{Arg, Call as ScriptCall, Form, Script, Value};
 use crate::protocol::lock::SCRIPTS;
-use crate::protocol::script::{Arg, Call as ScriptCall, Form, Script, Value};
 use testkit::{Connection, Reply, Server};
 
-/// What a batch has shown.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub(super) struct Report {
     /// When it began and ended, in microseconds.
@@ -91,7 +91,7 @@ impl Theirs {
 pub(super) struct Ours {
     engine: Embedded,
     batch: &'static Script,
-    /// How long keys still live, and when they are to end: an embedded engine has no `PEXPIRETIME`.
+    /// Scripts that read how long keys still live, and that set when they end: an embedded engine has no `PEXPIRETIME`.
     lives: &'static Script,
     ends: &'static Script,
 }
@@ -160,14 +160,14 @@ impl Ours {
 
     /// Runs a batch at that time.
     pub(super) fn run(&mut self, micros: i64, calls: &[Call]) -> Report {
-        // An even number, so that every other reply takes the same way as on the server.
+        // An even number, so that every other reply is made in the same way as on the server.
         let together = match self.engine {
             Embedded::Memory { .. } => calls.len(),
             Embedded::File(_) => 2,
         };
         let mut replies = Vec::new();
         for (number, part) in calls.chunks(together.max(1)).enumerate() {
-            // Every other call names nothing, and has to be run again with what it asked for.
+            // Every other part names no keys, and has to be run again with those it asked for.
             let named: &[Call] = if number % 2 == 0 { part } else { &[] };
             let keys = named.iter().flat_map(|call| &call.words);
             replies.extend(self.run_part(micros, &[], keys, part).replies);
@@ -185,7 +185,7 @@ impl Ours {
         report
     }
 
-    /// Any word may stand where a key does.
+    /// Names all words as keys: any word may be one.
     fn run_part<'a>(
         &mut self,
         micros: i64,
@@ -206,7 +206,9 @@ impl Ours {
         keys: &[&str],
         args: Vec<String>,
     ) -> Seen {
-        let args = args.into_iter().map(|word| Arg::Text(word.into()));
+        let args = args
+            .into_iter()
+            .map(|word| Arg::Bytes(Vec::from(word).into()));
         let call = ScriptCall {
             script,
             keys: keys.iter().map(|&key| key.into()).collect(),
@@ -218,7 +220,7 @@ impl Ours {
 
     /// Takes over the server's deadlines, which its moving clock may have made a little later.
     pub(super) fn follow(&mut self, ours: &Report, theirs: &Report) {
-        // What a number of Lua holds exactly; and what is over is left to end by itself.
+        // Only deadlines that a number of Lua holds exactly; those that have passed end their keys by themselves.
         let exact = ours.start / 1000 + 1..1 << 53;
         let pairs = KEYS.iter().zip(ours.keys.iter().zip(&theirs.keys));
         let later = pairs.filter(|(_, (ours, theirs))| {

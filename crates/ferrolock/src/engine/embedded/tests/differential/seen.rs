@@ -14,7 +14,7 @@ pub(super) enum Seen {
     Status(String),
     Error(String),
     List(Vec<Seen>),
-    /// What a caller gets of a reply that a script hands on.
+    /// What a caller gets for a reply that a script returns.
     Plain(Box<Seen>),
 }
 
@@ -78,7 +78,7 @@ fn read(shown: &str) -> (Seen, &str) {
 }
 
 #[test]
-fn what_was_shown_is_read() {
+fn a_shown_reply_is_parsed() {
     let shown = "l5:s3:a:bn2:-2fo2:OKl1:e5:ERR x";
 
     let seen = Seen::parse(shown);

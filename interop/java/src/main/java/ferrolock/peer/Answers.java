@@ -12,7 +12,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 
-/** Runs what commands ask for and writes what became of it. */
+/** Executes commands and writes their answers. */
 final class Answers {
     private final ObjectMapper mapper = new ObjectMapper();
     private final PrintStream output;
@@ -25,7 +25,7 @@ final class Answers {
         this.output = output;
     }
 
-    /** Runs the task on this thread and answers; if it returns a future, when that is complete. */
+    /** Runs the task on this thread and answers; if the task returns a future, answers when that is complete. */
     void perform(Request request, Task task) {
         long thread = Thread.currentThread().getId();
         long began = System.nanoTime();
@@ -59,7 +59,7 @@ final class Answers {
         write(line(answer));
     }
 
-    /** If JSON cannot say the result, the answer is why. */
+    /** If the result cannot be written as JSON, the answer is the reason. */
     private String line(Map<String, Object> answer) {
         try {
             return mapper.writeValueAsString(answer);
@@ -81,7 +81,7 @@ final class Answers {
         }
     }
 
-    /** What JSON can say stays what it is. */
+    /** A value that can be written as JSON is not changed. */
     private static Object plain(Object value) {
         boolean speakable = value == null
                 || value instanceof Boolean

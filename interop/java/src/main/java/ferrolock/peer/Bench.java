@@ -128,7 +128,7 @@ final class Bench {
         return result;
     }
 
-    /** For a thread that holds it until told. */
+    /** For a thread that holds the lock until the command {@code leave}. */
     static Object take(Client client, Request request) {
         client.synchronizers().lock(request.field("object")).lock();
         return Map.of("at_ns", System.nanoTime());

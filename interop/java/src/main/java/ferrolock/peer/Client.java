@@ -28,7 +28,7 @@ final class Client {
         return workers.computeIfAbsent(name, Worker::new);
     }
 
-    /** Ends the thread; one of that name that is asked for later is another. */
+    /** Ends the thread; a later command for that name gets a new thread. */
     void endWorker(String name, Runnable last) {
         Worker worker = workers.remove(name);
         if (worker == null) {
@@ -38,8 +38,8 @@ final class Client {
     }
 
     /**
-     * What its threads wait for will not come: they are interrupted, and hear of that while Redisson still answers; but
-     * for those in calls that no interrupt ends.
+     * Interrupts its threads and waits for their end, so that their calls fail while Redisson still answers; except for
+     * calls that cannot be interrupted.
      */
     void close() {
         workers.values().forEach(Worker::abandon);

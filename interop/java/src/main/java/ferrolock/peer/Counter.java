@@ -9,7 +9,7 @@ import java.nio.file.StandardCopyOption;
 import org.redisson.api.RBucket;
 import org.redisson.client.codec.StringCodec;
 
-/** Loses counts unless something keeps its users apart: it reads, and writes one more. */
+/** Loses counts if two users count at once: it reads, and writes one more. */
 interface Counter {
     void bump() throws IOException;
 
@@ -30,7 +30,7 @@ interface Counter {
         } catch (NoSuchFileException none) {
             count = null;
         }
-        // Put in place whole: a lost count is wanted, half a number is not.
+        // Replaced as a whole: a count may get lost, but no reader may see half a number.
         Path whole = Files.createTempFile(file.toAbsolutePath().getParent(), "counter", null);
         Files.writeString(whole, oneMore(count));
         Files.move(whole, file, StandardCopyOption.ATOMIC_MOVE);

@@ -13,12 +13,12 @@ import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /**
- * The real Redisson, told what to do: one JSON command a line on the standard input, one JSON answer a line on the
- * standard output, matched by {@code id}. Answers come in any order. At the end of the input the process halts and
+ * The real Redisson, controlled by commands: one JSON command a line on the standard input, one JSON answer a line on
+ * the standard output, matched by {@code id}. Answers come in any order. At the end of the input the process halts and
  * leaves everything in Redis as it is.
  *
- * <p>Each named thread is a Java thread of its own, begun by its first command and alive until it is told to end. It
- * runs its commands in order, beside those of all others. So a hold lasts until told: it is {@code lock}, and later
+ * <p>Each named thread is a Java thread of its own, started by its first command and alive until the command
+ * {@code end}. It runs its commands in order, while other threads run theirs. So a hold is {@code lock}, and later
  * {@code unlock} on the same thread.
  *
  * <pre>
@@ -75,7 +75,7 @@ final class Main {
         } catch (Throwable failed) {
             failed.printStackTrace();
         } finally {
-            // Whatever happened: other threads would keep alive a process that nobody can reach.
+            // In any case: other threads would keep alive a process that can no longer receive commands.
             Runtime.getRuntime().halt(status);
         }
     }
@@ -87,7 +87,7 @@ final class Main {
         }
     }
 
-    /** Never blocks: what may take its time is handed to another thread. */
+    /** Never blocks: commands that may take long are handed to another thread. */
     private void obey(String line) {
         Request request;
         try {

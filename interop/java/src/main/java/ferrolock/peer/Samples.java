@@ -3,7 +3,7 @@ package ferrolock.peer;
 import java.util.Arrays;
 import java.util.List;
 
-/** Times, kept one by one and without boxes: the measuring must not cost what is measured. */
+/** Times, stored one by one and unboxed, so that measuring costs little. */
 final class Samples {
     private long[] values = new long[1024];
     private int count;

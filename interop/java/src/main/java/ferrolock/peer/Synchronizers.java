@@ -8,7 +8,7 @@ import java.util.stream.StreamSupport;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** The locks, semaphores and latches of a client, by what a command says of them. */
+/** The locks, semaphores and latches of a client, by their descriptions in commands. */
 final class Synchronizers {
     /** By reflection, because some versions of Redisson lack some of them. */
     private static final Map<String, String> FACTORIES = Map.of(

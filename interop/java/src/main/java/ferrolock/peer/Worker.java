@@ -24,7 +24,7 @@ final class Worker {
         tasks.add(task);
     }
 
-    /** Ends the thread after what it was given so far; {@code last} is the last that it does. */
+    /** Ends the thread after the tasks that it was given so far; {@code last} is its last task. */
     void end(Runnable last) {
         tasks.add(() -> {
             ended = true;
@@ -32,14 +32,14 @@ final class Worker {
         });
     }
 
-    /** Ends the thread now: interrupts what it does; each of what it was given besides is interrupted, too. */
+    /** Ends the thread now: interrupts its current task, and each task that it was given before this call. */
     void abandon() {
         abandoned = true;
         thread.interrupt();
         end(() -> {});
     }
 
-    /** Waits until the thread has ended, at most until then. */
+    /** Waits until the thread has ended, but not beyond {@code untilNanos}. */
     void awaitEnd(long untilNanos) {
         long millis = (untilNanos - System.nanoTime()) / 1_000_000;
         try {
@@ -49,7 +49,7 @@ final class Worker {
         }
     }
 
-    /** Interrupts what the thread does, or, if it is idle, what it does next. */
+    /** Interrupts the current task of the thread or, if it is idle, its next task. */
     Object interrupt() {
         thread.interrupt();
         return null;
@@ -61,7 +61,7 @@ final class Worker {
         return null;
     }
 
-    /** Whether loops were told to stop since now: for a loop that is given now, whenever it begins. */
+    /** Whether {@link #stopLoops} was called after this call: for a loop that is given now, whenever it begins. */
     BooleanSupplier stopSince() {
         long before = stops.get();
         return () -> stops.get() != before;
@@ -73,7 +73,7 @@ final class Worker {
         }
     }
 
-    /** The next task; an interrupt while there is none stays for it. */
+    /** The next task; an interrupt while the thread is idle is passed on to it. */
     private Runnable next() {
         boolean interrupted = false;
         while (true) {

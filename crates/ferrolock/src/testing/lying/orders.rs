@@ -1,4 +1,4 @@
-//! What is ordered for the calls and messages to come, and what was seen.
+//! What a test orders for the calls and messages to come, and the log of those that came.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -163,7 +163,7 @@ impl Orders {
         self.subscriptions_cut = true;
     }
 
-    /// Ends all cuts; the listeners that missed something.
+    /// Ends all cuts; returns the listeners that missed something.
     pub(super) fn heal(&mut self) -> Vec<Weak<Muffled>> {
         self.cuts.clear();
         self.listeners

@@ -1,15 +1,15 @@
-//! Each lie, told over a memory engine.
+//! Each lie, over a memory engine.
 
 use super::*;
 use crate::engine::embedded::MemoryEngine;
-use crate::protocol::script::{Form, Script};
+use crate::protocol::call::{Form, Script};
 
 /// Counts its runs.
 static COUNT: Script = Script::new(
     "count",
     "redis.call('HSET', 'h', #redis.call('HGETALL', 'h'), 1) return redis.call('HLEN', 'h')",
 );
-/// Tells how often the other ran.
+/// Returns how often `COUNT` ran.
 static RUNS: Script = Script::new("runs", "return redis.call('HLEN', 'h')");
 static PUBLISH: Script = Script::new("publish", "return redis.call('PUBLISH', 'c', ARGV[1])");
 
@@ -17,7 +17,7 @@ fn of(script: &'static Script) -> Call {
     Call {
         script,
         keys: smallvec::SmallVec::new(),
-        args: smallvec::smallvec![Arg::Text("m".into())],
+        args: smallvec::smallvec![Arg::Bytes(b"m"[..].into())],
         form: Form::default(),
     }
 }
@@ -43,7 +43,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_orders_it_is_honest() {
+async fn without_orders_calls_run_and_are_answered() {
     let (lying, memory) = liar();
 
     assert_eq!(count(&lying).await, Ok(Value::Int(1)));
@@ -52,7 +52,7 @@ async fn without_orders_it_is_honest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ran_and_what_is_said_differ() {
+async fn each_lie_decides_what_runs_and_what_is_replied() {
     for (lie, said, ran) in [
         (Lie::NotSent, Err(not_sent()), 0),
         (Lie::DropCall, Err(unknown()), 0),
@@ -70,7 +70,7 @@ async fn what_ran_and_what_is_said_differ() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_call_runs_after_it_was_given_up() {
+async fn a_late_call_runs_after_its_caller_got_unknown() {
     let (lying, memory) = liar();
     lying.next(Lie::Late(ms(500)));
 
@@ -82,7 +82,7 @@ async fn a_late_call_runs_after_it_was_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_call_runs_even_if_nobody_waits() {
+async fn a_delayed_call_runs_after_its_caller_gave_up() {
     let (lying, memory) = liar();
     lying.next(Lie::DelayCall(ms(500)));
 
@@ -143,7 +143,7 @@ async fn hanging_calls_can_be_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_can_forget() {
+async fn the_server_can_lose_its_data() {
     let (lying, _memory) = liar();
     count(&lying).await.unwrap();
     count(&lying).await.unwrap();
@@ -154,7 +154,7 @@ async fn the_server_can_forget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orders_are_for_the_calls_that_match() {
+async fn orders_apply_to_the_calls_that_match() {
     let (lying, _memory) = liar();
     lying.next_of(Match::script("count").on(Lane::Keeper), Lie::DropCall);
     lying.always(Match::script("runs"), Lie::Refuse("BUSY"));
@@ -187,7 +187,7 @@ async fn the_log_has_lane_script_arguments_and_time() {
     assert_eq!((log[0].script, log[0].lane), ("count", Lane::Commands));
     assert_eq!((log[1].script, log[1].lane), ("runs", Lane::Keeper));
     assert_eq!(log[1].at.since(start), ms(300));
-    assert_eq!(log[1].args, [Arg::Text("m".into())]);
+    assert_eq!(log[1].args, [Arg::Bytes(b"m"[..].into())]);
     assert_eq!(log[1].lie, Some(Lie::DropCall));
     assert_eq!(lying.log_of("count").len(), 1);
 }
@@ -213,7 +213,7 @@ async fn a_lane_can_be_cut_off_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_into_a_silent_network_run_when_it_heals() {
+async fn calls_during_a_silent_partition_run_when_it_heals() {
     let (lying, _memory) = liar();
     lying.partition(Reach::All, Silence::Hang);
 
@@ -226,7 +226,7 @@ async fn calls_into_a_silent_network_run_when_it_heals() {
     assert_eq!(reply, Ok(Value::Int(1)));
 }
 
-/// Remembers what it heard.
+/// Keeps the signals it got.
 #[derive(Default)]
 struct Notes(Mutex<Vec<Signal>>);
 
@@ -276,7 +276,7 @@ async fn a_subscription_can_be_refused_or_kept_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seed_tells_the_same_lies_again() {
+async fn the_same_seed_tells_the_same_lies() {
     let lies_of = |seed| async move {
         let (lying, _memory) = liar();
         lying.random(seed, 300);

@@ -1,5 +1,5 @@
-//! Real code, virtual time, engines that lie by a seed: whatever is lost or late, two never hold at once, and nothing
-//! is left in the end.
+//! Real code, virtual time, engines that lie by a seed: whatever is lost or late, two owners never hold a lock at once, and
+//! nothing is left in the end.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::coordination::census::Census;
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::Lying;
 use crate::options::Settings;
+use crate::testing::census::Census;
+use crate::testing::lying::Lying;
 use crate::{Client, ErrorKind, Guard, Owner};
 
 const NAMES: [&str; 2] = ["a", "b"];
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Every guard that somebody has, by name.
+/// Every guard that a worker has, with the lock's name.
 type Held = Arc<Mutex<Vec<(&'static str, Arc<Guard>)>>>;
 
 struct World {
@@ -174,7 +174,7 @@ async fn life(seed: u64, per_mille: u32) -> Vec<String> {
     }
     clients.iter().for_each(|(_, lying)| lying.honest());
 
-    // Two leases of debts, what they left behind, and idle subscriptions.
+    // Enough for two leases of debts, for what these left behind, and for idle subscriptions to end.
     tokio::time::sleep(LEASE * 8).await;
     for name in NAMES {
         let lock = clients[0].0.lock(name);
@@ -219,7 +219,7 @@ fn two_never_hold_at_once_and_nothing_is_left_whatever_the_network_does() {
     }
 }
 
-/// Whoever is told a seed can see what happened with it.
+/// A failure can be played again from its seed.
 #[test]
 fn a_seed_plays_the_same_calls_at_the_same_times_again() {
     for seed in [1, 2, 3] {
@@ -248,9 +248,9 @@ fn seeds() -> std::ops::Range<u64> {
     from.parse().unwrap()..to.parse().unwrap()
 }
 
-/// One life in a runtime of its own, whose time begins at zero; every call that was handed over, by client.
+/// Plays one seed in a runtime of its own, whose time begins at zero; returns every call that was handed over, by client.
 fn play(seed: u64, per_mille: u32) -> Vec<String> {
-    let _told = Told { seed, per_mille };
+    let _shows = ShowsSeed { seed, per_mille };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -259,16 +259,16 @@ fn play(seed: u64, per_mille: u32) -> Vec<String> {
     runtime.block_on(life(seed, per_mille))
 }
 
-/// Tells what was played when it fails.
-struct Told {
+/// Prints the seed when a play fails.
+struct ShowsSeed {
     seed: u64,
     per_mille: u32,
 }
 
-impl Drop for Told {
+impl Drop for ShowsSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Told { seed, per_mille } = *self;
+            let ShowsSeed { seed, per_mille } = *self;
             eprintln!(
                 "with {per_mille} lies per mille: FERROLOCK_SEEDS={seed}..{}",
                 seed + 1
@@ -287,7 +287,7 @@ async fn kept<F: Future>(random: &mut fastrand::Rng, future: F) -> F::Output {
     future.await
 }
 
-/// Nothing takes a minute: every call has a limit.
+/// Fails a call that takes a minute: every call has a shorter limit.
 async fn in_time<T>(what: &str, call: impl Future<Output = T>) -> T {
     match tokio::time::timeout(Duration::from_secs(60), call).await {
         Ok(value) => value,

@@ -1,4 +1,4 @@
-//! An engine that lies, for tests of everything above the seam.
+//! An engine that lies, for tests of everything that uses an [`Engine`].
 //!
 //! It wraps any engine and does to its calls and messages what networks, proxies and servers do: on a test's order,
 //! or by a seed. Times are those of the wrapped engine's clock, so in paused time nothing takes time.
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{
+use crate::engine::{
     Boxed, Calling, Clock, Engine, Failure, Lane, Listener, Signal, Subscription, Tick, unpoisoned,
 };
-use crate::protocol::script::{Arg, Call, Value};
+use crate::protocol::call::{Arg, Call, Value};
 use orders::Orders;
 pub(crate) use orders::{Match, Reach, Silence};
 
@@ -33,11 +33,11 @@ pub(crate) enum Lie {
     DropReply,
     /// Its sender cannot know; it runs after that time.
     Late(Duration),
-    /// It runs after that time, also if nobody waits any more.
+    /// It runs after that time, also if its caller no longer waits.
     DelayCall(Duration),
     /// It runs; the reply comes after that time.
     DelayReply(Duration),
-    /// It runs at [`Lying::release`], also if nobody waits any more.
+    /// It runs at [`Lying::release`], also if its caller no longer waits.
     Hang,
     /// It runs; the reply comes at [`Lying::release`].
     HangReply,
@@ -65,7 +65,7 @@ pub(crate) struct Lying {
 }
 
 impl Lying {
-    /// Wraps an engine; honest until told otherwise.
+    /// Wraps an engine; honest until a test orders lies.
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Arc<Self> {
         Self::with_forget(inner, || panic!("this engine cannot forget"))
     }
@@ -91,7 +91,7 @@ impl Lying {
 
     /// Wraps a memory engine.
     #[cfg(feature = "embedded")]
-    pub(crate) fn over_memory(inner: Arc<super::embedded::MemoryEngine>) -> Arc<Self> {
+    pub(crate) fn over_memory(inner: Arc<crate::engine::embedded::MemoryEngine>) -> Arc<Self> {
         Self::with_forget(inner.clone(), move || inner.flush())
     }
 
@@ -110,9 +110,9 @@ impl Lying {
         self.shared.orders().add_rule(which, lie, None);
     }
 
-    /// Lies about so many of a thousand calls, and drops as many messages, by a seed. Only such lies as a network or
-    /// a busy server tells: no call runs twice and no data is lost. A client that is made after this draws from the
-    /// same seed, so that everything happens again as it did.
+    /// Lies about `per_mille` of a thousand calls, and drops as many messages, by a seed. Only what a network or a busy
+    /// server does: no call runs twice and no data is lost. A client that is made after this draws its random numbers from
+    /// the same seed, so that a second run with it does the same.
     pub(crate) fn random(&self, seed: u64, per_mille: u32) {
         self.shared.orders().set_random(seed, per_mille);
     }
@@ -142,7 +142,7 @@ impl Lying {
         self.shared.orders().cut(reach, silence);
     }
 
-    /// Ends all partitions: what hangs goes on, and subscriptions that were cut have a gap.
+    /// Ends all partitions: calls that hang go on, and subscriptions that were cut get a gap.
     pub(crate) fn heal(&self) {
         let gapped = self.shared.orders().heal();
         self.release();
@@ -157,7 +157,7 @@ impl Lying {
         self.shared.orders().cut_subscriptions();
     }
 
-    /// Loses the next messages, so many, without a gap.
+    /// Loses the next `count` messages without a gap.
     pub(crate) fn drop_messages(&self, count: u32) {
         self.shared.orders().drop_messages(count);
     }
@@ -172,12 +172,12 @@ impl Lying {
         (self.shared.forget)();
     }
 
-    /// Says once that what it kept was removed, to the first who asks.
+    /// The next call of `is_removed` returns true, and only that one.
     pub(crate) fn removed_once(&self) {
         self.shared.removed.store(true, Ordering::Relaxed);
     }
 
-    /// Does that when it is closed.
+    /// Sets what runs when the engine is closed.
     pub(crate) fn on_close(&self, what: impl Fn() + Send + Sync + 'static) {
         *unpoisoned(&self.shared.on_close) = Some(Box::new(what));
     }
@@ -194,7 +194,7 @@ impl Lying {
         log
     }
 
-    /// Waits until so many calls of a script were handed over.
+    /// Waits until `times` calls of a script were handed over.
     pub(crate) async fn seen(&self, script: &str, times: usize) {
         let mut count = self.shared.count.subscribe();
         let enough = |_: &usize| self.log_of(script).len() >= times;
@@ -299,14 +299,14 @@ struct Shared {
     gate: watch::Sender<Gate>,
     /// How many calls were seen.
     count: watch::Sender<usize>,
-    /// Told when partitions end: there are new connections.
+    /// Changes when partitions end: there are new connections.
     heals: watch::Sender<()>,
     closed: AtomicBool,
     removed: AtomicBool,
     on_close: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
-/// What was last decided about the calls that hang.
+/// What a test last decided about the calls that hang.
 #[derive(Clone, Copy)]
 enum Gate {
     Open,
@@ -442,7 +442,7 @@ impl Drop for Hanging {
     }
 }
 
-/// A listener that misses what the orders say.
+/// A listener that drops messages as the orders say.
 struct Muffled {
     shared: Weak<Shared>,
     listener: Arc<dyn Listener>,
@@ -460,7 +460,7 @@ impl Listener for Muffled {
     }
 }
 
-/// Runs to its end even if nobody waits for it: what was handed over is the engine's.
+/// Runs to its end even if the caller drops its future: a call that was handed over belongs to the engine.
 async fn in_background(
     work: impl Future<Output = Result<Value, Failure>> + Send + 'static,
 ) -> Result<Value, Failure> {

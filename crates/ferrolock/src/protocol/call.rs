@@ -27,7 +27,7 @@ impl Script {
         }
     }
 
-    /// One of no kind of lock.
+    /// A script that belongs to no kind of lock.
     #[cfg(test)]
     pub(crate) const fn new(name: &'static str, source: &'static str) -> Script {
         Script::of_role(name, Role::Ask, source)
@@ -44,17 +44,21 @@ pub(crate) enum Role {
     Renew,
     /// Leaves the name taken for a while after its last hold: field and time are its arguments.
     Delay,
-    /// Asks, or does what no holder does.
+    /// Asks something, or does something that no holder does.
     Ask,
 }
 
-/// Makes a [`Script`] of the file with that name under `protocol/`, with that [`Role`].
+/// Makes a [`Script`] of the file with that name under `protocol/`, with that [`Role`]. Steps that several scripts share are
+/// in files of their own, the parts; their functions come before the script.
 macro_rules! script {
-    ($name:literal, $role:ident) => {
-        $crate::protocol::script::Script::of_role(
+    ($name:literal, $role:ident $(, $part:literal)*) => {
+        $crate::protocol::call::Script::of_role(
             $name,
-            $crate::protocol::script::Role::$role,
-            include_str!(concat!($name, ".lua")),
+            $crate::protocol::call::Role::$role,
+            concat!(
+                $(include_str!(concat!($part, ".lua")), "\n",)*
+                include_str!(concat!($name, ".lua")),
+            ),
         )
     };
 }
@@ -69,7 +73,7 @@ pub(crate) struct Call {
     pub(crate) form: Form,
 }
 
-/// How a server is told which script to run.
+/// How a call names the script that the server has to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By its hash, and if the server does not know that, by its text.
@@ -84,11 +88,17 @@ pub(crate) enum Form {
 /// How a server refuses a script that it does not know: nothing has run.
 pub(crate) const NO_SCRIPT: &str = "NOSCRIPT";
 
-/// An argument, which a script sees as text.
+/// An argument, which a script sees as a string of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Arg {
-    Text(Arc<str>),
+    Bytes(Arc<[u8]>),
     Int(i64),
+}
+
+impl From<Arc<str>> for Arg {
+    fn from(text: Arc<str>) -> Self {
+        Arg::Bytes(text.into())
+    }
 }
 
 /// A reply, in the few shapes our scripts give.

@@ -1,6 +1,6 @@
-//! What a client still has here, for tests that say that nothing is left.
+//! What a client still has here, for tests that check that nothing is left.
 
-use crate::coordination::keeper::Kept;
+use crate::coordination::keeper::KeptCounts;
 use crate::coordination::{Core, unpoisoned};
 
 /// How many of each there are.
@@ -9,7 +9,7 @@ pub(crate) struct Census {
     pub(crate) entries: usize,
     pub(crate) tenures: usize,
     pub(crate) pending: usize,
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptCounts,
 }
 
 impl Core {

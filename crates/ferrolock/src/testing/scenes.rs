@@ -7,8 +7,8 @@ use crate::Client;
 use crate::coordination::Core;
 use crate::engine::Engine;
 use crate::engine::embedded::MemoryEngine;
-use crate::engine::lying::Lying;
 use crate::options::Settings;
+use crate::testing::lying::Lying;
 
 /// Longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -17,7 +17,7 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A client, the engine under it that lies when told to, and what the client is made of.
+/// A client, the engine under it, which lies when a test orders it, and the client's core.
 pub(crate) fn insider() -> (Client, Arc<Lying>, Arc<Core>) {
     insider_with(Settings::default())
 }
@@ -28,13 +28,13 @@ pub(crate) fn insider_with(settings: Settings) -> (Client, Arc<Lying>, Arc<Core>
     (Client::of(core.clone()), engine, core)
 }
 
-/// The same without the core, which lives with the client.
+/// The same without the core.
 pub(crate) fn liar() -> (Client, Arc<Lying>) {
     let (client, engine, _) = insider();
     (client, engine)
 }
 
-/// Two clients of one space: the first lies when told to, the second stands for another process.
+/// Two clients of one space. The engine of the first lies when a test orders it; the second stands for another process.
 pub(crate) struct Pair {
     pub(crate) lying: Arc<Lying>,
     pub(crate) us: Client,
@@ -45,7 +45,7 @@ pub(crate) fn pair(space: &str) -> Pair {
     pair_with(space, Settings::default())
 }
 
-/// Our settings are these.
+/// The same, with settings for our client.
 pub(crate) fn pair_with(space: &str, settings: Settings) -> Pair {
     let memory = || MemoryEngine::open(Some(space));
     let lying = Lying::over_memory(memory());
@@ -66,7 +66,7 @@ pub(crate) fn core(engine: Arc<dyn Engine>, settings: Settings) -> Arc<Core> {
             core.begin_closing();
         }
         tokio::time::sleep(LIMIT).await;
-        // It waits for something else than a call.
+        // The test waits for something else than a call.
         std::process::abort();
     });
     core
