@@ -79,12 +79,12 @@ pub struct Error {
 }
 
 struct Inner {
-    cause: Cause,
+    cause: ErrorCause,
     lock: Option<Arc<str>>,
 }
 
 #[derive(Clone)]
-pub(crate) enum Cause {
+pub(crate) enum ErrorCause {
     TimedOut {
         waited: Duration,
         remaining: Option<Duration>,
@@ -102,26 +102,26 @@ pub(crate) enum Cause {
 }
 
 impl Error {
-    pub(crate) fn new(cause: Cause) -> Self {
+    pub(crate) fn new(cause: ErrorCause) -> Self {
         Self {
             inner: Arc::new(Inner { cause, lock: None }),
         }
     }
 
     pub(crate) fn invalid(why: impl Into<String>) -> Self {
-        Self::new(Cause::Invalid(why.into()))
+        Self::new(ErrorCause::Invalid(why.into()))
     }
 
     pub(crate) fn closed(why: impl Into<String>) -> Self {
-        Self::new(Cause::Closed(why.into()))
+        Self::new(ErrorCause::Closed(why.into()))
     }
 
     pub(crate) fn unreachable(why: impl Into<String>) -> Self {
-        Self::new(Cause::Unreachable(why.into()))
+        Self::new(ErrorCause::Unreachable(why.into()))
     }
 
     pub(crate) fn lost(reason: LostReason) -> Self {
-        Self::new(Cause::Lost(reason))
+        Self::new(ErrorCause::Lost(reason))
     }
 
     /// The same error, about that lock.
@@ -137,14 +137,14 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match &self.inner.cause {
-            Cause::TimedOut { .. } => ErrorKind::TimedOut,
-            Cause::Cancelled => ErrorKind::Cancelled,
-            Cause::Lost(_) => ErrorKind::Lost,
-            Cause::WouldDeadlock => ErrorKind::WouldDeadlock,
-            Cause::Unreachable(_) => ErrorKind::Unreachable,
-            Cause::Refused { .. } => ErrorKind::Refused,
-            Cause::Closed(_) => ErrorKind::Closed,
-            Cause::Invalid(_) => ErrorKind::Invalid,
+            ErrorCause::TimedOut { .. } => ErrorKind::TimedOut,
+            ErrorCause::Cancelled => ErrorKind::Cancelled,
+            ErrorCause::Lost(_) => ErrorKind::Lost,
+            ErrorCause::WouldDeadlock => ErrorKind::WouldDeadlock,
+            ErrorCause::Unreachable(_) => ErrorKind::Unreachable,
+            ErrorCause::Refused { .. } => ErrorKind::Refused,
+            ErrorCause::Closed(_) => ErrorKind::Closed,
+            ErrorCause::Invalid(_) => ErrorKind::Invalid,
         }
     }
 
@@ -156,7 +156,7 @@ impl Error {
     /// How long the call waited ([`ErrorKind::TimedOut`]).
     pub fn waited(&self) -> Option<Duration> {
         match self.inner.cause {
-            Cause::TimedOut { waited, .. } => Some(waited),
+            ErrorCause::TimedOut { waited, .. } => Some(waited),
             _ => None,
         }
     }
@@ -164,7 +164,7 @@ impl Error {
     /// How long the holder's lease still ran when it was last seen ([`ErrorKind::TimedOut`]; `None`: it has no end).
     pub fn holder_remaining(&self) -> Option<Duration> {
         match self.inner.cause {
-            Cause::TimedOut { remaining, .. } => remaining,
+            ErrorCause::TimedOut { remaining, .. } => remaining,
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Error {
     /// Why the hold is over ([`ErrorKind::Lost`]).
     pub fn lost_reason(&self) -> Option<LostReason> {
         match self.inner.cause {
-            Cause::Lost(reason) => Some(reason),
+            ErrorCause::Lost(reason) => Some(reason),
             _ => None,
         }
     }
@@ -189,7 +189,7 @@ impl Error {
     /// `EROFS`, `EACCES`, `ENOENT`, `ENOTDIR`, `EMFILE`; `EIO` for all others.
     pub fn code(&self) -> Option<&str> {
         match &self.inner.cause {
-            Cause::Refused { code, .. } => Some(code),
+            ErrorCause::Refused { code, .. } => Some(code),
             _ => None,
         }
     }
@@ -197,8 +197,8 @@ impl Error {
     /// Whether the same call may work a moment later.
     pub fn is_transient(&self) -> bool {
         match &self.inner.cause {
-            Cause::TimedOut { .. } | Cause::Unreachable(_) => true,
-            Cause::Refused { code, .. } => refusal_passes(code),
+            ErrorCause::TimedOut { .. } | ErrorCause::Unreachable(_) => true,
+            ErrorCause::Refused { code, .. } => refusal_passes(code),
             _ => false,
         }
     }
@@ -225,9 +225,9 @@ pub(crate) fn refusal_passes(code: &str) -> bool {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Self::new(match failure {
-            Failure::NotSent(why) | Failure::Unknown(why) => Cause::Unreachable(why),
-            Failure::Refused { code, message } => Cause::Refused { code, message },
-            Failure::Closed(why) => Cause::Closed(why),
+            Failure::NotSent(why) | Failure::Unknown(why) => ErrorCause::Unreachable(why),
+            Failure::Refused { code, message } => ErrorCause::Refused { code, message },
+            Failure::Closed(why) => ErrorCause::Closed(why),
         })
     }
 }
@@ -235,12 +235,12 @@ impl From<Failure> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.inner.lock {
-            let colon = matches!(self.inner.cause, Cause::Invalid(_));
+            let colon = matches!(self.inner.cause, ErrorCause::Invalid(_));
             write!(f, "lock {name:?}{} ", if colon { ":" } else { "" })?;
         }
         let named = self.inner.lock.is_some();
         match &self.inner.cause {
-            Cause::TimedOut { waited, remaining } => {
+            ErrorCause::TimedOut { waited, remaining } => {
                 write!(
                     f,
                     "{}busy for {waited:.1?}",
@@ -254,31 +254,35 @@ impl fmt::Display for Error {
                     None => write!(f, "; its holder's lease has no end"),
                 }
             }
-            Cause::Cancelled => write!(
+            ErrorCause::Cancelled => write!(
                 f,
                 "{}cancelled while waiting",
                 if named { "was " } else { "" }
             ),
-            Cause::Lost(reason) => write!(f, "{}lost: {reason}", if named { "was " } else { "" }),
-            Cause::WouldDeadlock => {
+            ErrorCause::Lost(reason) => {
+                write!(f, "{}lost: {reason}", if named { "was " } else { "" })
+            }
+            ErrorCause::WouldDeadlock => {
                 write!(
                     f,
                     "{}held by the same owner already and not reentrant",
                     if named { "is " } else { "" }
                 )
             }
-            Cause::Unreachable(why) => {
+            ErrorCause::Unreachable(why) => {
                 write!(f, "{}unreachable: {why}", if named { "is " } else { "" })
             }
-            Cause::Refused { code, message } => {
+            ErrorCause::Refused { code, message } => {
                 write!(
                     f,
                     "{}refused: {code} {message}",
                     if named { "was " } else { "" }
                 )
             }
-            Cause::Closed(why) => write!(f, "{}{why}", if named { "cannot be used: " } else { "" }),
-            Cause::Invalid(why) => {
+            ErrorCause::Closed(why) => {
+                write!(f, "{}{why}", if named { "cannot be used: " } else { "" })
+            }
+            ErrorCause::Invalid(why) => {
                 write!(f, "{why}")
             }
         }

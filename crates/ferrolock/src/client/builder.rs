@@ -360,15 +360,17 @@ fn not_opened(engine: &crate::engine::embedded::FileEngine, waited: Duration) ->
 
 #[cfg(feature = "redis")]
 fn connect_error(engine: &RedisEngine, error: ConnectError) -> Error {
-    use crate::error::Cause;
+    use crate::error::ErrorCause;
     let address = engine.address();
     match error {
-        ConnectError::Refused { code, message } => Error::new(Cause::Refused { code, message }),
-        ConnectError::TooOld(message) => Error::new(Cause::Refused {
+        ConnectError::Refused { code, message } => {
+            Error::new(ErrorCause::Refused { code, message })
+        }
+        ConnectError::TooOld(message) => Error::new(ErrorCause::Refused {
             code: "VERSION".to_owned(),
             message,
         }),
-        ConnectError::Tls(why) => Error::new(Cause::Refused {
+        ConnectError::Tls(why) => Error::new(ErrorCause::Refused {
             code: "TLS".to_owned(),
             message: why,
         }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::keeper::pending::{PendingWork, WorkKind};
 use crate::engine::Lane;
 use crate::testing::lying::{Lie, Lying, Match};
 use crate::testing::scenes::{insider, ms};
@@ -131,11 +131,11 @@ async fn renewals_do_not_wait_for_releases() {
 async fn unknown_acquires_have_a_bound_of_their_own() {
     let (_client, _engine, core) = insider();
     let mut late: Vec<PendingWork> = (0..65_536)
-        .map(|_| PendingWork::new(&core, Kind::LateAcquire))
+        .map(|_| PendingWork::new(&core, WorkKind::LateAcquire))
         .collect();
     assert!(!core.pending.is_full());
 
-    late.push(PendingWork::new(&core, Kind::LateAcquire));
+    late.push(PendingWork::new(&core, WorkKind::LateAcquire));
     assert!(core.pending.is_full());
     late.pop();
 

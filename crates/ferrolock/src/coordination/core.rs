@@ -35,12 +35,12 @@ pub(crate) struct Core {
     pub(crate) id: String,
     pub(crate) host: String,
     numbers: AtomicU64,
-    pub(crate) random: Random,
+    pub(super) random: Random,
     pub(crate) names: Mutex<Names>,
-    pub(crate) reattempts: Arc<Semaphore>,
+    pub(super) reattempts: Arc<Semaphore>,
     naps: Naps,
     /// Names that are listened to.
-    pub(crate) listening: AtomicUsize,
+    pub(super) listening: AtomicUsize,
     clock: OnceLock<Clock>,
     runtime: OnceLock<Handle>,
     keeper: OnceLock<Arc<Keeper>>,
@@ -48,7 +48,7 @@ pub(crate) struct Core {
     closing: AtomicBool,
     keeper_connected: AtomicBool,
     /// Notified at each end or loss of a hold and each end of a release, for a shutdown that waits.
-    pub(crate) quieter: Notify,
+    pub(super) quieter: Notify,
     pub(crate) pending: Pending,
     /// Warnings that were logged already.
     pub(crate) told: Told,
@@ -59,7 +59,7 @@ pub(crate) struct Core {
 pub(crate) struct Told {
     blind: AtomicBool,
     pub(crate) unused_handle: AtomicBool,
-    pub(crate) waits_for_itself: AtomicBool,
+    pub(super) waits_for_itself: AtomicBool,
 }
 
 impl Core {
@@ -118,12 +118,12 @@ impl Core {
     }
 
     /// Whether this is a forked child: it has a copy of everything, but not the threads, and not the connections.
-    pub(crate) fn is_forked(&self) -> bool {
+    pub(super) fn is_forked(&self) -> bool {
         process::id() != self.process
     }
 
     /// Not after a fork. Guards may still ask the server, and be given back, after a shutdown has begun.
-    pub(crate) fn check_process(&self) -> Result<()> {
+    pub(super) fn check_process(&self) -> Result<()> {
         if self.is_forked() {
             return Err(Error::closed(
                 "the process was forked: connect a new client in the child",
@@ -137,11 +137,11 @@ impl Core {
         self.closing.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    pub(crate) fn clock(&self) -> Clock {
+    pub(super) fn clock(&self) -> Clock {
         self.clock.get_or_init(|| self.engine.clock()).clone()
     }
 
@@ -149,12 +149,12 @@ impl Core {
         self.clock.get_or_init(|| self.engine.clock()).now()
     }
 
-    pub(crate) async fn sleep_until(&self, until: Tick) {
+    pub(super) async fn sleep_until(&self, until: Tick) {
         self.clock().sleep_until(until).await;
     }
 
     /// The same for a driver, whose pauses are shorter than the grain of the runtime's timers.
-    pub(crate) async fn nap_until(&self, until: Tick) {
+    pub(super) async fn nap_until(&self, until: Tick) {
         self.naps.sleep_until(&self.clock(), until).await;
     }
 
@@ -177,13 +177,13 @@ impl Core {
     }
 
     /// True once: the keeper's connection should be made.
-    pub(crate) fn claim_keeper_connection(&self) -> bool {
+    pub(super) fn claim_keeper_connection(&self) -> bool {
         !self.keeper_connected.load(Ordering::Relaxed)
             && !self.keeper_connected.swap(true, Ordering::Relaxed)
     }
 
     /// Logs once that waiting goes on without messages.
-    pub(crate) fn say_blind(&self, failure: &Failure) {
+    pub(super) fn say_blind(&self, failure: &Failure) {
         if !self.told.blind.swap(true, Ordering::Relaxed) {
             tracing::warn!(%failure, "subscribing was refused: waiting falls back to polling");
         }
@@ -203,7 +203,7 @@ impl Core {
     }
 
     /// A hold or a release has ended. Only a shutdown waits for that, and it looks again after it has begun.
-    pub(crate) fn tell_who_shuts_down(&self) {
+    pub(super) fn tell_who_shuts_down(&self) {
         if self.is_closing() {
             self.quieter.notify_waiters();
         }
@@ -239,7 +239,7 @@ impl Core {
     }
 
     /// The error for a caller that had no answer from the server; a refusal is an answer.
-    pub(crate) fn no_answer(&self, waited: Duration, failure: Option<Failure>) -> Error {
+    pub(super) fn no_answer(&self, waited: Duration, failure: Option<Failure>) -> Error {
         let address = self.engine.address();
         match failure {
             Some(failure @ (Failure::Refused { .. } | Failure::Closed(_))) => failure.into(),

@@ -5,19 +5,19 @@
 //! runtime. [`watch`] and [`debts`] decide; this file acts.
 
 mod alarms;
-pub(crate) mod batch;
+pub(super) mod batch;
 #[cfg(all(test, feature = "embedded"))]
 mod batch_tests;
 #[cfg(test)]
 mod counts;
-pub(crate) mod debts;
-pub(crate) mod kept;
+pub(super) mod debts;
+pub(super) mod kept;
 mod pay;
 pub(crate) mod pending;
 mod renewal;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
-pub(crate) mod watch;
+pub(super) mod watch;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,9 +31,9 @@ pub(crate) use crate::coordination::keeper::alarms::AlarmKey;
 use crate::coordination::keeper::batch::Grid;
 #[cfg(test)]
 pub(crate) use crate::coordination::keeper::counts::KeptCounts;
-use crate::coordination::keeper::debts::{Debts, Due as DebtDue};
+use crate::coordination::keeper::debts::{DebtDue, Debts};
 use crate::coordination::keeper::kept::{Kept, Offered, Owes};
-use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::keeper::pending::{PendingWork, WorkKind};
 use crate::coordination::keeper::watch::{Due, Watch};
 use crate::coordination::timer::Timer;
 use crate::coordination::{Core, unpoisoned};
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct State {
     watch: Watch<Watched>,
-    debts: Debts<Debt>,
+    debts: Debts<OwedRelease>,
     alarms: BTreeMap<AlarmKey, Alarm>,
     next_alarm: u64,
     jobs: Vec<Job>,
@@ -86,7 +86,7 @@ impl Watched {
 
 /// A release that is owed, and the pending work that keeps the connections for it.
 #[derive(Clone, Debug)]
-struct Debt {
+struct OwedRelease {
     what: Owed,
     pending: Arc<PendingWork>,
 }
@@ -109,7 +109,7 @@ enum Job {
 /// What the keeper has to do at one moment.
 struct Agenda {
     due: Vec<Due<Watched>>,
-    debts: Vec<DebtDue<Debt>>,
+    debts: Vec<DebtDue<OwedRelease>>,
     alarms: Vec<Alarm>,
     jobs: Vec<Job>,
     next: Tick,
@@ -185,7 +185,7 @@ impl Keeper {
 
     /// A grant is about to be offered to its caller, and is withdrawn if the caller does not take it. Returns the keeper's
     /// number for it.
-    pub(crate) fn offer(&self, hold: Arc<dyn Kept>, to: Arc<dyn Offered>) -> u64 {
+    pub(super) fn offer(&self, hold: Arc<dyn Kept>, to: Arc<dyn Offered>) -> u64 {
         let until = self.clock.now().after(offer_time(&hold.terms()));
         let watched = Watched {
             hold: hold.clone(),
@@ -202,12 +202,12 @@ impl Keeper {
     }
 
     /// Whether the hold with that number is offered or kept.
-    pub(crate) fn is_kept(&self, number: u64) -> bool {
+    pub(super) fn is_kept(&self, number: u64) -> bool {
         unpoisoned(&self.state).watch.is_watched(number)
     }
 
     /// Its caller has taken it: from now on it is kept. `alarm`, for a caller that does not poll, is called off.
-    pub(crate) fn accept(&self, hold: Arc<dyn Kept>, alarm: Option<AlarmKey>) {
+    pub(super) fn accept(&self, hold: Arc<dyn Kept>, alarm: Option<AlarmKey>) {
         let mut state = unpoisoned(&self.state);
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let (number, since) = (hold.number().load(Ordering::Acquire), hold.since());
@@ -239,7 +239,7 @@ impl Keeper {
     }
 
     /// It is given back or lost. True: a renewal of it is under way.
-    pub(crate) fn forget(&self, hold: &dyn Kept) -> bool {
+    pub(super) fn forget(&self, hold: &dyn Kept) -> bool {
         let number = hold.number().load(Ordering::Acquire);
         unpoisoned(&self.state).watch.forget(number)
     }
@@ -254,7 +254,7 @@ impl Keeper {
 
     /// Sets the tenure's count on the server to the number of holds here; no caller waits for it.
     pub(crate) fn settle(&self, tenure: Arc<dyn Owes>) {
-        let pending = PendingWork::new(tenure.core(), Kind::Release);
+        let pending = PendingWork::new(tenure.core(), WorkKind::Release);
         unpoisoned(&self.state)
             .jobs
             .push(Job::Settle(tenure, pending));
@@ -346,7 +346,7 @@ impl Keeper {
     }
 
     /// The shortest lease that is kept.
-    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+    pub(super) fn shortest_lease(&self) -> Option<Duration> {
         unpoisoned(&self.state).watch.shortest_lease()
     }
 

@@ -23,20 +23,20 @@ pub(crate) struct Names {
 
 /// One name.
 #[derive(Debug)]
-pub(crate) struct NameEntry {
+pub(super) struct NameEntry {
     tenures: Few<Arc<Tenure>>,
     /// The waiters. Kept for a while after the last one, for what it knows about other processes that wait.
-    pub(crate) driver: Option<Box<Driver<Arc<Request>>>>,
-    pub(crate) subscription: Option<Subscription>,
+    pub(super) driver: Option<Box<Driver<Arc<Request>>>>,
+    pub(super) subscription: Option<Subscription>,
     /// A task runs the driver.
-    pub(crate) driven: bool,
+    pub(super) driven: bool,
     /// Releases of ours that are not answered yet.
     releases: u32,
     /// The caller whose own future makes the first attempt. If there are waiters as well, it is just reading the answer, and
     /// they wait for that.
     pub(crate) first: Option<Arc<Request>>,
     /// A first attempt that the driver's task takes over, for the waiter with that number in the line.
-    pub(crate) goes_on: Option<(u64, Begun)>,
+    pub(super) goes_on: Option<(u64, Begun)>,
     /// Tenures whose first acquire is not answered yet.
     attempting: Few<Arc<Tenure>>,
     /// Wakes the driver's task.
@@ -68,7 +68,7 @@ impl NameEntry {
         self.tenures.iter().any(|tenure| tenure.is_held_in(task))
     }
 
-    pub(crate) fn releases(&self) -> u32 {
+    pub(super) fn releases(&self) -> u32 {
         self.releases
     }
 
@@ -77,19 +77,19 @@ impl NameEntry {
     }
 
     /// What wakes the driver's task.
-    pub(crate) fn news(&mut self) -> &Arc<Notify> {
+    pub(super) fn news(&mut self) -> &Arc<Notify> {
         self.news.get_or_insert_default()
     }
 
     /// Wakes the driver's task, if there is one.
-    pub(crate) fn tell_driver(&self) {
+    pub(super) fn tell_driver(&self) {
         if let Some(news) = &self.news {
             news.notify_one();
         }
     }
 
     /// The first attempt of the caller has ended, if `ended` returns true for it: from now on the driver may send attempts.
-    pub(crate) fn first_ended(&mut self, ended: impl FnOnce(&Arc<Request>) -> bool) {
+    pub(super) fn first_ended(&mut self, ended: impl FnOnce(&Arc<Request>) -> bool) {
         if self.first.take_if(|first| ended(first)).is_some() {
             self.tell_driver();
         }
@@ -118,13 +118,13 @@ impl NameEntry {
 }
 
 impl Names {
-    pub(crate) fn entry(&mut self, subject: &Subject) -> &mut NameEntry {
+    pub(super) fn entry(&mut self, subject: &Subject) -> &mut NameEntry {
         self.entries
             .entry(subject.clone())
             .or_insert_with(NameEntry::new)
     }
 
-    pub(crate) fn entry_if_any(&mut self, subject: &Subject) -> Option<&mut NameEntry> {
+    pub(super) fn entry_if_any(&mut self, subject: &Subject) -> Option<&mut NameEntry> {
         self.entries.get_mut(subject)
     }
 
@@ -133,7 +133,7 @@ impl Names {
     }
 
     /// Whether a call of this client holds that name, waits for it or makes an attempt.
-    pub(crate) fn is_known(&self, subject: &Subject) -> bool {
+    pub(super) fn is_known(&self, subject: &Subject) -> bool {
         self.entries.contains_key(subject)
     }
 
@@ -150,7 +150,7 @@ impl Names {
     }
 
     /// The caller's own future no longer makes the first attempt.
-    pub(crate) fn clear_first(&mut self, request: &Arc<Request>) {
+    pub(super) fn clear_first(&mut self, request: &Arc<Request>) {
         self.change(request.scheme.subject(), |entry| {
             entry.first_ended(|first| Arc::ptr_eq(first, request));
         });
@@ -169,7 +169,7 @@ impl Names {
     }
 
     /// Every acquire that is not answered yet, handed over to the keeper.
-    pub(crate) fn hand_attempts_over(&self) -> Vec<Arc<Tenure>> {
+    pub(super) fn hand_attempts_over(&self) -> Vec<Arc<Tenure>> {
         let attempts = self.entries.values().flat_map(|entry| &entry.attempting);
         attempts
             .inspect(|tenure| tenure.first.hand_over())
@@ -190,7 +190,7 @@ impl Names {
     }
 
     /// Changes the entry of a name, if there is one, and removes it when no call holds or wants the name.
-    pub(crate) fn change(&mut self, subject: &Subject, f: impl FnOnce(&mut NameEntry)) {
+    pub(super) fn change(&mut self, subject: &Subject, f: impl FnOnce(&mut NameEntry)) {
         if let Some(entry) = self.entries.get_mut(subject) {
             f(entry);
             if entry.is_empty() {
@@ -200,7 +200,7 @@ impl Names {
     }
 
     /// A release of ours is about to be sent: attempts wait for its answer.
-    pub(crate) fn release_begins(&mut self, subject: &Subject, now: Tick) {
+    pub(super) fn release_begins(&mut self, subject: &Subject, now: Tick) {
         let entry = self.entry(subject);
         entry.releases += 1;
         if let Some(driver) = &mut entry.driver {
@@ -224,7 +224,7 @@ impl Names {
 
     /// Takes all waiters out of the lines. They are failed when the table is unlocked: their wakers are foreign code.
     #[must_use]
-    pub(crate) fn take_waiters(&mut self) -> Vec<Arc<Request>> {
+    pub(super) fn take_waiters(&mut self) -> Vec<Arc<Request>> {
         let mut waiters = Vec::new();
         for entry in self.entries.values_mut() {
             let drivers = entry.driver.iter_mut();

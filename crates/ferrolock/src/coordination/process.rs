@@ -3,7 +3,7 @@
 use crate::engine::Clock;
 
 #[cfg(not(test))]
-pub(super) use std::process::id;
+pub(crate) use std::process::id;
 
 #[cfg(test)]
 thread_local! {
@@ -11,7 +11,7 @@ thread_local! {
 }
 
 #[cfg(test)]
-pub(super) fn id() -> u32 {
+pub(crate) fn id() -> u32 {
     CHILD.get().unwrap_or_else(std::process::id)
 }
 

@@ -11,7 +11,7 @@ use crate::protocol::scheme::Scheme;
 
 impl Core {
     /// Every call of the machinery goes out here. It is sent when the future is first polled.
-    pub(crate) fn send(&self, lane: Lane, call: Call) -> Calling {
+    pub(super) fn send(&self, lane: Lane, call: Call) -> Calling {
         self.engine.call(lane, call)
     }
 

@@ -15,7 +15,7 @@ use crate::engine::{Clock, Tick};
 
 /// Sleeps until a time on the clock.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub(super) struct Timer {
     clock: Clock,
     #[cfg(target_os = "linux")]
     boot: Option<boot::BootTimer>,
@@ -25,7 +25,7 @@ pub(crate) struct Timer {
 const NAP_MAX: Duration = Duration::from_secs(3600);
 
 impl Timer {
-    pub(crate) fn new(clock: &Clock) -> Self {
+    pub(super) fn new(clock: &Clock) -> Self {
         Self {
             clock: clock.clone(),
             #[cfg(target_os = "linux")]
@@ -38,7 +38,7 @@ impl Timer {
     }
 
     /// Returns at that time, or earlier by no more than the clock's grain.
-    pub(crate) async fn sleep_until(&mut self, until: Tick) {
+    pub(super) async fn sleep_until(&mut self, until: Tick) {
         let now = self.clock.now();
         if until <= now {
             // Other tasks in the keeper's thread get their turn all the same.
@@ -65,7 +65,7 @@ const FINE_TIMERS_MAX: usize = 8;
 
 /// The fine timers of a client.
 #[derive(Debug, Default)]
-pub(crate) struct Naps {
+pub(super) struct Naps {
     #[cfg(target_os = "linux")]
     idle: Mutex<Vec<boot::BootTimer>>,
     #[cfg(target_os = "linux")]
@@ -74,7 +74,7 @@ pub(crate) struct Naps {
 
 impl Naps {
     /// Waits until `until`, in the client's runtime.
-    pub(crate) async fn sleep_until(&self, clock: &Clock, until: Tick) {
+    pub(super) async fn sleep_until(&self, clock: &Clock, until: Tick) {
         #[cfg(target_os = "linux")]
         if !clock.is_virtual()
             && until.since(clock.now()) < NAP_FINE

@@ -8,17 +8,17 @@
 pub(crate) mod attempt;
 mod backlog;
 mod drive;
-pub(crate) mod driver;
+pub(super) mod driver;
 pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
 mod late;
-pub(crate) mod listen;
+pub(super) mod listen;
 mod request;
 mod server_place;
 #[cfg(all(test, feature = "embedded"))]
 mod silence_tests;
-pub(crate) mod slot;
+pub(super) mod slot;
 #[cfg(all(test, feature = "embedded"))]
 mod waiting_tests;
 
@@ -43,7 +43,7 @@ pub(crate) use crate::coordination::waiting::request::{Patience, Request};
 use crate::coordination::waiting::slot::{Answer, Found};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Tick};
-use crate::error::{Cause, Error, Result};
+use crate::error::{Error, ErrorCause, Result};
 use crate::options::Reentry;
 
 /// Waits for a hold. `None`: busy, for a call that returns that and no error.
@@ -58,7 +58,7 @@ pub(crate) async fn acquire(
         .as_ref()
         .is_some_and(CancellationToken::is_cancelled)
     {
-        return Err(Error::new(Cause::Cancelled).of(request.scheme.name()));
+        return Err(Error::new(ErrorCause::Cancelled).of(request.scheme.name()));
     }
     let mut caller = Caller {
         core,
@@ -76,9 +76,9 @@ pub(crate) async fn acquire(
     if core.pending.is_full() {
         let mut waits = std::pin::pin!(wait_for_releases(core, &request));
         let waited = poll_fn(|cx| match cancelled.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                Poll::Ready(Err(Error::new(Cause::Cancelled).of(request.scheme.name())))
-            }
+            Poll::Ready(()) => Poll::Ready(Err(
+                Error::new(ErrorCause::Cancelled).of(request.scheme.name())
+            )),
             Poll::Pending => waits.as_mut().poll(cx),
         });
         waited.await?;
@@ -111,7 +111,7 @@ pub(crate) async fn acquire(
             Some(Found::Answered(Answer::Busy)) => return Ok(None),
             Some(Found::Answered(Answer::Failed(error))) => return Err(error),
             Some(Found::Withdrawn) => enter(core, &request, Place::Front)?,
-            None => return Err(Error::new(Cause::Cancelled).of(request.scheme.name())),
+            None => return Err(Error::new(ErrorCause::Cancelled).of(request.scheme.name())),
         }
     }
 }
@@ -225,7 +225,7 @@ fn queue(
             runtime.spawn(first::release_in_background(begun.attempt));
         }
         if request.reentry == Reentry::IsAnError {
-            return Err(Error::new(Cause::WouldDeadlock).of(request.scheme.name()));
+            return Err(Error::new(ErrorCause::WouldDeadlock).of(request.scheme.name()));
         }
         runtime.spawn(reenter(tenure, request.clone()));
         return Ok(());
@@ -340,7 +340,7 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     drop(names);
     for request in same {
         match (request.reentry, core.runtime()) {
-            (Reentry::IsAnError, _) => request.fail(Error::new(Cause::WouldDeadlock)),
+            (Reentry::IsAnError, _) => request.fail(Error::new(ErrorCause::WouldDeadlock)),
             (Reentry::Enters, Ok(runtime)) => drop(runtime.spawn(reenter(tenure.clone(), request))),
             (Reentry::Enters, Err(error)) => request.fail(error),
         }

@@ -9,7 +9,7 @@ use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys;
 use super::renewal::Row;
 use super::scheme::{
-    Ask, Attempt, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
     Subject, Waiting,
 };
 
@@ -76,7 +76,7 @@ impl Scheme for PlainLock {
         acquire(&self.keys, ask.bearer, ask.lease)
     }
 
-    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply> {
+    fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         read_acquire(reply)
     }
 
@@ -232,13 +232,13 @@ pub(super) fn millis(duration: Duration) -> Arg {
     Arg::Int(i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn read_acquire(reply: Value) -> Result<Attempt, BadReply> {
+pub(crate) fn read_acquire(reply: Value) -> Result<AttemptReply, BadReply> {
     match reply {
-        Value::Nil => Ok(Attempt::Granted(Granted::default())),
-        Value::Int(-1) => Ok(Attempt::Busy(Busy::from(Rest::NoExpiry))),
+        Value::Nil => Ok(AttemptReply::Granted(Granted::default())),
+        Value::Int(-1) => Ok(AttemptReply::Busy(Busy::from(Rest::NoExpiry))),
         Value::Int(ms @ 0..) => {
             let rest = Rest::Left(Duration::from_millis(ms.unsigned_abs()));
-            Ok(Attempt::Busy(Busy::from(rest)))
+            Ok(AttemptReply::Busy(Busy::from(rest)))
         }
         other => Err(BadReply("acquire", other)),
     }

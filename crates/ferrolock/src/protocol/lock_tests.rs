@@ -130,11 +130,11 @@ fn only_a_hold_that_is_left_to_the_server_stays() {
 
 #[test]
 fn an_attempt_is_granted_or_busy_for_some_time() {
-    let busy = |rest: Rest| Ok(Attempt::Busy(rest.into()));
+    let busy = |rest: Rest| Ok(AttemptReply::Busy(rest.into()));
 
     assert_eq!(
         read_acquire(Value::Nil),
-        Ok(Attempt::Granted(Granted::default()))
+        Ok(AttemptReply::Granted(Granted::default()))
     );
     assert_eq!(read_acquire(Value::Int(-1)), busy(Rest::NoExpiry));
     assert_eq!(read_acquire(Value::Int(0)), busy(Rest::Left(ms(0))));

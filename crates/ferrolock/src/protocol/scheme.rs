@@ -33,7 +33,7 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     }
 
     fn acquire(&self, ask: &Ask<'_>) -> Call;
-    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply>;
+    fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply>;
 
     /// One more hold of a tenure that the server has; leaves that count.
     fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call;
@@ -171,7 +171,7 @@ pub(crate) struct Bearer {
 
 /// The reply to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum AttemptReply {
     Granted(Granted),
     Busy(Busy),
 }

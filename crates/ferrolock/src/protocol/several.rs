@@ -12,7 +12,7 @@ use super::keys::{lock_channel, prefixed};
 use super::lock::PlainLock;
 use super::renewal::Row;
 use super::scheme::{
-    Ask, Attempt, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
     Waiting, Wake,
 };
 
@@ -85,7 +85,7 @@ impl Scheme for Several {
         }
     }
 
-    fn read_acquire(&self, reply: Value) -> Result<Attempt, BadReply> {
+    fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         let Value::List(parts) = &reply else {
             return Err(BadReply("several", reply));
         };
@@ -93,12 +93,12 @@ impl Scheme for Several {
             [Value::Int(1), Value::Int(fence), Value::Int(more)] => {
                 let fence = u64::try_from(*fence).ok();
                 let more = *more == 1;
-                Ok(Attempt::Granted(Granted { fence, more }))
+                Ok(AttemptReply::Granted(Granted { fence, more }))
             }
             [Value::Int(0), Value::Int(rest), Value::Int(place)] => {
                 let rest = Rest::Left(Duration::from_millis(rest.unsigned_abs()));
                 let place = u64::try_from(*place).ok();
-                Ok(Attempt::Busy(Busy { rest, place }))
+                Ok(AttemptReply::Busy(Busy { rest, place }))
             }
             _ => Err(BadReply("several", reply)),
         }

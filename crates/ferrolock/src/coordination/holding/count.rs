@@ -23,13 +23,13 @@ pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 /// The count of one tenure.
 #[derive(Debug)]
-pub(crate) struct Count<R, L> {
+pub(super) struct Count<R, L> {
     phase: Phase,
     /// Holds that were granted and not given back.
     holds: u32,
     /// What the server has; `None` when a command's outcome is unknown.
     server: Option<u32>,
-    under_way: Option<UnderWay<R, L>>,
+    under_way: Option<CommandUnderWay<R, L>>,
     /// The number of the command under way, or of the last one.
     number: u64,
     entering: VecDeque<R>,
@@ -39,7 +39,7 @@ pub(crate) struct Count<R, L> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(super) enum Phase {
     Entering,
     Live,
     Closed,
@@ -47,7 +47,7 @@ pub(crate) enum Phase {
 }
 
 #[derive(Debug)]
-enum UnderWay<R, L> {
+enum CommandUnderWay<R, L> {
     Enter,
     Reenter(R, u32),
     Release(Few<L>, u32),
@@ -55,14 +55,14 @@ enum UnderWay<R, L> {
 
 /// A command that changes the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(super) enum Op {
     Reenter { count: u32 },
     Release { left: u32 },
 }
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     Done,
     /// The field is not there.
     NotOurs(LostReason),
@@ -74,22 +74,22 @@ pub(crate) enum Outcome {
 
 /// What follows from the end of a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct After<R, L> {
+pub(super) struct After<R, L> {
     /// This caller entered; the count now.
-    pub(crate) entered: Option<(R, u32)>,
+    pub(super) entered: Option<(R, u32)>,
     /// These callers did not enter.
-    pub(crate) turned_away: Vec<R>,
+    pub(super) turned_away: Vec<R>,
     /// These left; how many holds go on.
-    pub(crate) left: Option<(Few<L>, u32)>,
+    pub(super) left: Option<(Few<L>, u32)>,
     /// The whole tenure is lost: all its holds are, and these, which were leaving, left too late.
-    pub(crate) lost: Option<(LostReason, Few<L>)>,
+    pub(super) lost: Option<(LostReason, Few<L>)>,
     /// The release must be tried again later.
-    pub(crate) again: bool,
+    pub(super) again: bool,
 }
 
 /// Whether the last hold can be left to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delay {
+pub(super) enum Delay {
     /// It is, from now on: the command for it is under way.
     UnderWay,
     /// The server's count is not, or may not be, the number of holds here: that is repaired first.
@@ -112,12 +112,12 @@ impl<R, L> Default for After<R, L> {
 
 impl<R, L> Count<R, L> {
     /// A tenure whose first acquire is about to be sent.
-    pub(crate) fn entering() -> Self {
+    pub(super) fn entering() -> Self {
         Self {
             phase: Phase::Entering,
             holds: 0,
             server: Some(0),
-            under_way: Some(UnderWay::Enter),
+            under_way: Some(CommandUnderWay::Enter),
             number: 0,
             entering: VecDeque::new(),
             leaving: Few::new(),
@@ -126,30 +126,30 @@ impl<R, L> Count<R, L> {
     }
 
     /// The first acquire was granted.
-    pub(crate) fn entered(&mut self) {
-        debug_assert!(matches!(self.under_way, Some(UnderWay::Enter)));
+    pub(super) fn entered(&mut self) {
+        debug_assert!(matches!(self.under_way, Some(CommandUnderWay::Enter)));
         self.under_way = None;
         self.phase = Phase::Live;
         self.holds = 1;
         self.server = Some(1);
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
-    pub(crate) fn holds(&self) -> u32 {
+    pub(super) fn holds(&self) -> u32 {
         self.holds
     }
 
     /// Whether the server has the count that it should have, as far as we know.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         let agreed = matches!(self.phase, Phase::Over(_)) || self.server == Some(self.holds);
         self.under_way.is_none() && self.leaving.is_empty() && self.entering.is_empty() && agreed
     }
 
     /// A caller wants to enter; `Err` returns it if the tenure lets no caller in.
-    pub(crate) fn enter(&mut self, who: R) -> Result<(), R> {
+    pub(super) fn enter(&mut self, who: R) -> Result<(), R> {
         if self.phase != Phase::Live {
             return Err(who);
         }
@@ -158,7 +158,7 @@ impl<R, L> Count<R, L> {
     }
 
     /// A hold is given back. `who` gets the answer later; with `Err` there is nothing left to give back, and no answer comes.
-    pub(crate) fn leave(&mut self, who: Option<L>) -> Result<(), LostReason> {
+    pub(super) fn leave(&mut self, who: Option<L>) -> Result<(), LostReason> {
         debug_assert!(self.holds > 0);
         self.holds = self.holds.saturating_sub(1);
         if let Phase::Over(reason) = self.phase {
@@ -176,12 +176,12 @@ impl<R, L> Count<R, L> {
     }
 
     /// Whether a caller is about to enter: the tenure goes on for it even when the last hold has left.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.entering.is_empty() || matches!(self.under_way, Some(UnderWay::Reenter(..)))
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.entering.is_empty() || matches!(self.under_way, Some(CommandUnderWay::Reenter(..)))
     }
 
     /// The next command to send, if one is due; it is under way from now on.
-    pub(crate) fn next(&mut self) -> Option<Op> {
+    pub(super) fn next(&mut self) -> Option<Op> {
         if self.under_way.is_some() || !matches!(self.phase, Phase::Live | Phase::Closed) {
             return None;
         }
@@ -191,54 +191,59 @@ impl<R, L> Count<R, L> {
         if release_first {
             let left = self.holds;
             self.number += 1;
-            self.under_way = Some(UnderWay::Release(std::mem::take(&mut self.leaving), left));
+            self.under_way = Some(CommandUnderWay::Release(
+                std::mem::take(&mut self.leaving),
+                left,
+            ));
             return Some(Op::Release { left });
         }
         let who = self.entering.pop_front()?;
         let count = self.holds + 1;
         self.number += 1;
-        self.under_way = Some(UnderWay::Reenter(who, count));
+        self.under_way = Some(CommandUnderWay::Reenter(who, count));
         Some(Op::Reenter { count })
     }
 
     /// Those that left, and whose release is not under way yet.
-    pub(crate) fn leaving(&self) -> &[L] {
+    pub(super) fn leaving(&self) -> &[L] {
         &self.leaving
     }
 
     /// The caller whose re-entry is under way.
-    pub(crate) fn reentering(&self) -> Option<&R> {
+    pub(super) fn reentering(&self) -> Option<&R> {
         match &self.under_way {
-            Some(UnderWay::Reenter(who, _)) => Some(who),
+            Some(CommandUnderWay::Reenter(who, _)) => Some(who),
             _ => None,
         }
     }
 
     /// The number of the command under way.
-    pub(crate) fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         self.number
     }
 
     /// Whether the command with that number is still under way, and was not given up.
-    pub(crate) fn is_under_way(&self, number: u64) -> bool {
+    pub(super) fn is_under_way(&self, number: u64) -> bool {
         self.under_way.is_some() && self.number == number
     }
 
     /// The command under way, unless it is the first acquire.
-    pub(crate) fn command(&self) -> Option<Op> {
+    pub(super) fn command(&self) -> Option<Op> {
         match self.under_way {
-            Some(UnderWay::Release(_, left)) => Some(Op::Release { left }),
-            Some(UnderWay::Reenter(_, count)) => Some(Op::Reenter { count }),
-            Some(UnderWay::Enter) | None => None,
+            Some(CommandUnderWay::Release(_, left)) => Some(Op::Release { left }),
+            Some(CommandUnderWay::Reenter(_, count)) => Some(Op::Reenter { count }),
+            Some(CommandUnderWay::Enter) | None => None,
         }
     }
 
     /// The command under way ended.
-    pub(crate) fn ended(&mut self, outcome: Outcome) -> After<R, L> {
+    pub(super) fn ended(&mut self, outcome: Outcome) -> After<R, L> {
         match self.under_way.take() {
-            Some(UnderWay::Reenter(who, count)) => self.reenter_ended(who, count, outcome),
-            Some(UnderWay::Release(leavers, left)) => self.release_ended(leavers, left, outcome),
-            Some(UnderWay::Enter) | None => After::default(),
+            Some(CommandUnderWay::Reenter(who, count)) => self.reenter_ended(who, count, outcome),
+            Some(CommandUnderWay::Release(leavers, left)) => {
+                self.release_ended(leavers, left, outcome)
+            }
+            Some(CommandUnderWay::Enter) | None => After::default(),
         }
     }
 
@@ -310,7 +315,7 @@ impl<R, L> Count<R, L> {
 
     /// A command ended that had been given up. If it was a release that found no field, the next release, which may find
     /// none either, does not count as a repeat of one that ran.
-    pub(crate) fn ended_late(&mut self, op: Op, outcome: Outcome) {
+    pub(super) fn ended_late(&mut self, op: Op, outcome: Outcome) {
         if matches!(
             (op, outcome),
             (Op::Release { left: 0 }, Outcome::NotOurs(_))
@@ -320,7 +325,7 @@ impl<R, L> Count<R, L> {
     }
 
     /// The last hold is left to the server, which ends it.
-    pub(crate) fn delay_release(&mut self) -> Delay {
+    pub(super) fn delay_release(&mut self) -> Delay {
         if self.phase != Phase::Live || self.holds != 1 || self.is_awaited() {
             return Delay::OthersGoOn;
         }
@@ -330,22 +335,24 @@ impl<R, L> Count<R, L> {
         self.holds = 0;
         self.phase = Phase::Closed;
         self.number += 1;
-        self.under_way = Some(UnderWay::Release(Few::new(), 0));
+        self.under_way = Some(CommandUnderWay::Release(Few::new(), 0));
         Delay::UnderWay
     }
 
     /// `who` does not leave; it gets an answer when the server has the number of holds that are here.
-    pub(crate) fn settles(&mut self, who: L) -> Result<(), LostReason> {
+    pub(super) fn settles(&mut self, who: L) -> Result<(), LostReason> {
         match (self.phase, &mut self.under_way) {
             (Phase::Over(reason), _) => return Err(reason),
-            (_, Some(UnderWay::Release(leavers, left))) if *left == self.holds => leavers.push(who),
+            (_, Some(CommandUnderWay::Release(leavers, left))) if *left == self.holds => {
+                leavers.push(who)
+            }
             _ => self.leaving.push(who),
         }
         Ok(())
     }
 
     /// The server was asked about the field in another way, and has none.
-    pub(crate) fn not_ours(&mut self, reason: LostReason) -> After<R, L> {
+    pub(super) fn not_ours(&mut self, reason: LostReason) -> After<R, L> {
         match self.phase {
             // In `Closed` the reply to the release shows what the server has.
             Phase::Live => self.lose(reason, Vec::new(), Few::new()),
@@ -354,7 +361,7 @@ impl<R, L> Count<R, L> {
     }
 
     /// No command is sent for it from now on: its lease is over, or the client has stopped trying to reach the server.
-    pub(crate) fn left_to_its_lease(&mut self) -> After<R, L> {
+    pub(super) fn left_to_its_lease(&mut self) -> After<R, L> {
         match self.phase {
             Phase::Live | Phase::Closed => self.lose(LostReason::Expired, Vec::new(), Few::new()),
             Phase::Entering | Phase::Over(_) => After::default(),

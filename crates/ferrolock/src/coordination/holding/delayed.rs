@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::coordination::holding::count::{Delay, Op};
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::holding::release::{Command, Running, Unfinished, hear};
+use crate::coordination::holding::release::{Command, RunningCommand, Unfinished, hear};
 use crate::coordination::{Tenure, unpoisoned};
 use crate::engine::{Failure, Lane};
 use crate::error::{Error, LostReason, Result};
@@ -60,7 +60,7 @@ impl Tenure {
         let alarm = hold.alarm_unlock(sent.after(3 * limit));
         let mut unfinished = Unfinished { tenure: Some(self) };
         let op = Op::Release { left: 0 };
-        let running = Running {
+        let running = RunningCommand {
             tenure: self,
             command: Command { op, sent, number },
             lane: Lane::Commands,

@@ -26,7 +26,7 @@ use crate::protocol::scheme::{Release, Standing, read_release, read_standing};
 
 /// How long an unlock waits for a renewal of its hold that is under way. A renewal that runs after the release does no harm:
 /// its field is gone.
-pub(crate) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
+pub(super) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
 
 /// Gives a hold back and waits for the answer: how many holds of its owner go on.
 ///
@@ -83,7 +83,7 @@ pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: AlarmKey) -> R
 }
 
 /// Hands the tenure to the keeper when it is dropped, unless all is finished.
-pub(crate) struct Unfinished<'a> {
+pub(super) struct Unfinished<'a> {
     pub(crate) tenure: Option<&'a Arc<Tenure>>,
 }
 
@@ -125,7 +125,7 @@ impl Hold {
 /// Sends what the tenure has to send, one command after the other, until it is quiet or one had no answer.
 pub(crate) async fn settle(tenure: &Arc<Tenure>, lane: Lane) -> Settled {
     while let Some((command, call)) = tenure.next_command(lane) {
-        let running = Running {
+        let running = RunningCommand {
             tenure,
             command,
             lane,
@@ -159,21 +159,21 @@ pub(super) struct Command {
 }
 
 /// A command under way; if this is dropped before the end, its outcome is unknown.
-pub(super) struct Running<'a> {
-    pub(super) tenure: &'a Arc<Tenure>,
+pub(super) struct RunningCommand<'a> {
+    pub(crate) tenure: &'a Arc<Tenure>,
     pub(super) command: Command,
     pub(super) lane: Lane,
     pub(super) ended: bool,
 }
 
-impl Running<'_> {
+impl RunningCommand<'_> {
     pub(super) fn end(mut self, reply: std::result::Result<Value, Failure>) -> Settled {
         self.ended = true;
         self.tenure.ended(read(self.command, reply), Barrier::Lifts)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCommand<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.tenure.give_up(self.command);
@@ -186,7 +186,7 @@ impl Drop for Running<'_> {
 }
 
 /// How a command of a tenure was answered.
-pub(crate) struct Answered {
+pub(super) struct Answered {
     command: Command,
     outcome: Outcome,
     heard: Option<u64>,
@@ -195,7 +195,7 @@ pub(crate) struct Answered {
 
 impl Tenure {
     /// A hold of it is given back; the next command brings that to the server.
-    pub(crate) fn leave(
+    pub(super) fn leave(
         &self,
         hold: &Arc<Hold>,
         who: Option<Arc<Hold>>,
@@ -262,12 +262,12 @@ impl Tenure {
     }
 
     /// Whether the command with that number is all that is left to do here, and another task waits for its reply.
-    pub(crate) fn is_waiting_for(&self, number: u64) -> bool {
+    pub(super) fn is_waiting_for(&self, number: u64) -> bool {
         let state = unpoisoned(&self.state);
         !state.count.is_settled() && state.count.is_under_way(number)
     }
 
-    pub(crate) fn command_number(&self) -> u64 {
+    pub(super) fn command_number(&self) -> u64 {
         unpoisoned(&self.state).count.number()
     }
 
@@ -326,7 +326,7 @@ impl Tenure {
     }
 
     /// Attempts of this client no longer wait; `heard`: how many clients got the message of the release.
-    pub(super) fn lift_barrier(&self, names: &mut Names, heard: Option<u64>) {
+    pub(crate) fn lift_barrier(&self, names: &mut Names, heard: Option<u64>) {
         for subject in &self.scheme.barred() {
             let heard = heard.filter(|_| subject == self.scheme.subject());
             names.change(subject, |entry| entry.release_ended(&self.core, heard));
@@ -334,7 +334,7 @@ impl Tenure {
     }
 
     /// Answers all callers that the end of a command concerns.
-    pub(crate) fn apply(
+    pub(super) fn apply(
         self: &Arc<Self>,
         mut after: After<Arc<dyn Entrant>, Arc<Hold>>,
         answered: Option<Answered>,

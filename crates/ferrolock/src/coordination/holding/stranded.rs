@@ -19,7 +19,7 @@ impl Stranded {
     }
 
     /// The caller has its answer, or begins anew and may wait again by now: a drop no longer fails it.
-    pub(super) fn told(mut self) {
+    pub(crate) fn told(mut self) {
         self.told = true;
     }
 }

@@ -121,12 +121,12 @@ impl Tenure {
     }
 
     /// The latest time until which the server may keep it.
-    pub(crate) fn server_until(&self) -> Tick {
+    pub(super) fn server_until(&self) -> Tick {
         Tick::from_nanos(self.server_until.load(Ordering::Acquire))
     }
 
     /// The error of an unlock whose release has no answer.
-    pub(crate) fn not_released(&self) -> Error {
+    pub(super) fn not_released(&self) -> Error {
         let trouble = unpoisoned(&self.state).trouble.clone();
         let core = &self.core;
         match trouble.filter(|error| error.kind() == ErrorKind::Refused) {
@@ -136,7 +136,7 @@ impl Tenure {
     }
 
     /// Our release is not answered in time: attempts no longer wait for it.
-    pub(crate) fn give_barrier_up(&self) {
+    pub(super) fn give_barrier_up(&self) {
         let mut names = unpoisoned(&self.core.names);
         if std::mem::take(&mut unpoisoned(&self.state).is_barring) {
             self.lift_barrier(&mut names, None);
@@ -144,7 +144,7 @@ impl Tenure {
     }
 
     /// No command is sent for it from now on: the server ends its lease.
-    pub(crate) fn leave_to_lease(self: &Arc<Self>) {
+    pub(super) fn leave_to_lease(self: &Arc<Self>) {
         self.give_barrier_up();
         let after = unpoisoned(&self.state).count.left_to_its_lease();
         self.apply(after, None);

@@ -15,20 +15,20 @@ const ROWS_MAX: usize = 100;
 /// Points of time a tenth of an interval apart, where holds with that interval meet. The offset is the keeper's own:
 /// processes do not renew at the same moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grid {
+pub(super) struct Grid {
     /// Times are counted from here, so that a seed repeats them.
     begun: Tick,
     offset: u64,
 }
 
 impl Grid {
-    pub(crate) fn new(begun: Tick, offset: u64) -> Self {
+    pub(super) fn new(begun: Tick, offset: u64) -> Self {
         Self { begun, offset }
     }
 
     /// When to renew a hold whose last lease was asked for at `sent` and that is renewed every `every`: at the last point of
     /// the grid that is not too late.
-    pub(crate) fn after(self, sent: Tick, every: Duration) -> Tick {
+    pub(super) fn after(self, sent: Tick, every: Duration) -> Tick {
         let latest = sent.after(every);
         let step = (every.as_nanos() / 10).max(1);
         let past = (latest.since(self.begun).as_nanos() + u128::from(self.offset)) % step;
@@ -38,13 +38,13 @@ impl Grid {
 
 /// Renewals that go out in one call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Batch<H> {
-    pub(crate) lane: Lane,
-    pub(crate) rows: Vec<Renewal<H>>,
+pub(super) struct Batch<H> {
+    pub(super) lane: Lane,
+    pub(super) rows: Vec<Renewal<H>>,
 }
 
 /// Puts renewals of the same group (a client, and the shape of its rows) and the same lane together, in the order of `due`.
-pub(crate) fn collect<H, G: Eq + Hash>(
+pub(super) fn collect<H, G: Eq + Hash>(
     due: Vec<Renewal<H>>,
     group: impl Fn(&H) -> G,
 ) -> Vec<Batch<H>> {

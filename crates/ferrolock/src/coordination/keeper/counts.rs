@@ -11,10 +11,10 @@ use crate::coordination::{Core, unpoisoned};
 /// How many of each there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeptCounts {
-    pub(crate) watched: usize,
-    pub(crate) debts: usize,
-    pub(crate) alarms: usize,
-    pub(crate) jobs: usize,
+    pub(super) watched: usize,
+    pub(super) debts: usize,
+    pub(super) alarms: usize,
+    pub(super) jobs: usize,
 }
 
 impl Keeper {

@@ -26,7 +26,7 @@ const PAUSE_BRISK: Duration = Duration::from_millis(10);
 
 /// What is owed, by number.
 #[derive(Debug)]
-pub(crate) struct Debts<T> {
+pub(super) struct Debts<T> {
     entries: HashMap<u64, Debt<T>>,
     timers: BTreeSet<(Tick, u64)>,
     next_id: u64,
@@ -47,7 +47,7 @@ struct Debt<T> {
 
 /// When a debt is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owing {
+pub(super) enum Owing {
     /// With its first answer; no longer owed when the server has ended the lease itself.
     Release { until: Tick },
     /// When a release has found the field, or two leases have passed: the acquire may run late.
@@ -73,7 +73,7 @@ impl Owing {
 
 /// What the answer to a release says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum ReleaseFound {
     /// The field was there, and is gone now.
     Field,
     Nothing,
@@ -81,7 +81,7 @@ pub(crate) enum Found {
 
 /// What is to be done about a debt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Due<T> {
+pub(super) enum DebtDue<T> {
     /// Comes again later unless it is paid.
     Try(u64, T),
     /// Its time is over; it is no longer owed.
@@ -89,7 +89,7 @@ pub(crate) enum Due<T> {
 }
 
 impl<T: Clone> Debts<T> {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             entries: HashMap::new(),
             timers: BTreeSet::new(),
@@ -98,12 +98,12 @@ impl<T: Clone> Debts<T> {
     }
 
     /// Owes a release from now on; the first try is due at once.
-    pub(crate) fn owe(&mut self, now: Tick, what: T, kind: Owing) {
+    pub(super) fn owe(&mut self, now: Tick, what: T, kind: Owing) {
         self.owe_briskly(now, what, kind, now);
     }
 
     /// The same, with quick tries until `brisk_until`: a process waits for it before it ends.
-    pub(crate) fn owe_briskly(&mut self, now: Tick, what: T, kind: Owing, brisk_until: Tick) {
+    pub(super) fn owe_briskly(&mut self, now: Tick, what: T, kind: Owing, brisk_until: Tick) {
         let id = self.next_id;
         self.next_id += 1;
         let debt = Debt {
@@ -120,7 +120,7 @@ impl<T: Clone> Debts<T> {
     }
 
     /// A process waits for these before it ends: they are tried at once, and quickly until then.
-    pub(crate) fn be_brisk(&mut self, now: Tick, until: Tick, of: impl Fn(&T) -> bool) -> Vec<T> {
+    pub(super) fn be_brisk(&mut self, now: Tick, until: Tick, of: impl Fn(&T) -> bool) -> Vec<T> {
         let mut brisk = Vec::new();
         for (id, debt) in &mut self.entries {
             if of(&debt.what) {
@@ -135,7 +135,7 @@ impl<T: Clone> Debts<T> {
     }
 
     /// What is to be tried now, and what is over.
-    pub(crate) fn due(&mut self, now: Tick) -> Vec<Due<T>> {
+    pub(super) fn due(&mut self, now: Tick) -> Vec<DebtDue<T>> {
         let mut due = Vec::new();
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -146,7 +146,11 @@ impl<T: Clone> Debts<T> {
                 continue;
             };
             if now > debt.until {
-                due.extend(self.entries.remove(&id).map(|debt| Due::Over(debt.what)));
+                due.extend(
+                    self.entries
+                        .remove(&id)
+                        .map(|debt| DebtDue::Over(debt.what)),
+                );
                 continue;
             }
             let trying = std::mem::replace(&mut debt.trying, true);
@@ -162,14 +166,14 @@ impl<T: Clone> Debts<T> {
             debt.tries += usize::from(!is_brisk);
             self.timers.insert((debt.timer, id));
             if !trying {
-                due.push(Due::Try(id, debt.what.clone()));
+                due.push(DebtDue::Try(id, debt.what.clone()));
             }
         }
         due
     }
 
     /// There is a new connection: debts for which `of` returns true are tried at once.
-    pub(crate) fn hurry(&mut self, now: Tick, of: impl Fn(&T) -> bool) {
+    pub(super) fn hurry(&mut self, now: Tick, of: impl Fn(&T) -> bool) {
         for (id, debt) in &mut self.entries {
             if of(&debt.what) && !debt.trying && debt.timer > now {
                 self.timers.remove(&(debt.timer, *id));
@@ -180,7 +184,7 @@ impl<T: Clone> Debts<T> {
     }
 
     /// Takes out the debts for which `of` returns true: they are no longer owed.
-    pub(crate) fn take(&mut self, of: impl Fn(&T) -> bool) -> Vec<T> {
+    pub(super) fn take(&mut self, of: impl Fn(&T) -> bool) -> Vec<T> {
         let timers = &mut self.timers;
         self.entries
             .extract_if(|_, debt| of(&debt.what))
@@ -205,11 +209,11 @@ impl<T: Clone> Debts<T> {
 
     /// A try was answered. Returns the debt if it is paid; to be dropped when no lock is held.
     #[must_use]
-    pub(crate) fn answered(&mut self, id: u64, found: Found) -> Option<T> {
+    pub(crate) fn answered(&mut self, id: u64, found: ReleaseFound) -> Option<T> {
         self.unanswered(id);
         match (self.entries.get(&id)?.kind, found) {
-            (Owing::LateAcquire { .. }, Found::Nothing) => None,
-            (Owing::LateAcquire { .. }, Found::Field) | (Owing::Release { .. }, _) => {
+            (Owing::LateAcquire { .. }, ReleaseFound::Nothing) => None,
+            (Owing::LateAcquire { .. }, ReleaseFound::Field) | (Owing::Release { .. }, _) => {
                 let debt = self.entries.remove(&id)?;
                 self.timers.remove(&(debt.timer, id));
                 Some(debt.what)
@@ -218,15 +222,15 @@ impl<T: Clone> Debts<T> {
     }
 
     #[cfg(test)]
-    pub(crate) fn count(&self, of: impl Fn(&T) -> bool) -> usize {
+    pub(super) fn count(&self, of: impl Fn(&T) -> bool) -> usize {
         self.entries.values().filter(|debt| of(&debt.what)).count()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(crate) fn next(&self) -> Option<Tick> {
+    pub(super) fn next(&self) -> Option<Tick> {
         self.timers.first().map(|(at, _)| *at)
     }
 }
@@ -262,12 +266,12 @@ mod tests {
         for second in 0..=last {
             for due in debts.due(at(second)) {
                 match due {
-                    Due::Over(_) => over = Some(second),
-                    Due::Try(id, _) if answered => {
+                    DebtDue::Over(_) => over = Some(second),
+                    DebtDue::Try(id, _) if answered => {
                         seconds.push(second);
-                        let _ = debts.answered(id, Found::Nothing);
+                        let _ = debts.answered(id, ReleaseFound::Nothing);
                     }
-                    Due::Try(id, _) => {
+                    DebtDue::Try(id, _) => {
                         seconds.push(second);
                         debts.unanswered(id);
                     }
@@ -316,9 +320,9 @@ mod tests {
     fn a_late_acquire_whose_field_was_found_is_paid() {
         let mut debts = Debts::new();
         debts.owe(at(0), "field", LATE_ACQUIRE);
-        assert_eq!(debts.due(at(0)), [Due::Try(1, "field")]);
+        assert_eq!(debts.due(at(0)), [DebtDue::Try(1, "field")]);
 
-        assert_eq!(debts.answered(1, Found::Field), Some("field"));
+        assert_eq!(debts.answered(1, ReleaseFound::Field), Some("field"));
 
         assert_eq!((debts.len(), debts.next()), (0, None));
     }
@@ -332,9 +336,9 @@ mod tests {
         let mut tries = Vec::new();
         for millis in 0..4000 {
             for due in debts.due(ms(millis)) {
-                assert_eq!(due, Due::Try(1, "field"));
+                assert_eq!(due, DebtDue::Try(1, "field"));
                 tries.push(millis);
-                assert_eq!(debts.answered(1, Found::Nothing), None);
+                assert_eq!(debts.answered(1, ReleaseFound::Nothing), None);
             }
         }
 
@@ -362,12 +366,12 @@ mod tests {
         debts.owe(at(0), "theirs", LATE_ACQUIRE);
         debts.due(at(10));
         for id in [1, 2] {
-            assert_eq!(debts.answered(id, Found::Nothing), None);
+            assert_eq!(debts.answered(id, ReleaseFound::Nothing), None);
         }
 
         debts.hurry(at(10), |what| *what == "ours");
 
-        assert_eq!(debts.due(at(10)), [Due::Try(1, "ours")]);
+        assert_eq!(debts.due(at(10)), [DebtDue::Try(1, "ours")]);
         assert_eq!(debts.next(), Some(at(11)));
     }
 
@@ -379,7 +383,7 @@ mod tests {
 
         assert_eq!(debts.take(|what| *what == "ours"), ["ours"]);
 
-        assert_eq!(debts.due(at(0)), [Due::Try(2, "theirs")]);
+        assert_eq!(debts.due(at(0)), [DebtDue::Try(2, "theirs")]);
     }
 
     #[test]

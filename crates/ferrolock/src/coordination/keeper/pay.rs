@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::keeper::debts::{Found, Owing};
+use crate::coordination::keeper::debts::{Owing, ReleaseFound};
 use crate::coordination::keeper::kept::{Owes, Settled};
-use crate::coordination::keeper::pending::{Kind, PendingWork};
-use crate::coordination::keeper::{Debt, Keeper, Owed};
+use crate::coordination::keeper::pending::{PendingWork, WorkKind};
+use crate::coordination::keeper::{Keeper, Owed, OwedRelease};
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Failure, Lane, Tick};
 use crate::figures;
@@ -41,14 +41,14 @@ impl Keeper {
             return what.leave_to_lease();
         }
         let kind_of_work = match what {
-            Owed::Tenure(_) => Kind::ReleaseDebt,
-            Owed::Field(_) => Kind::LateAcquire,
+            Owed::Tenure(_) => WorkKind::ReleaseDebt,
+            Owed::Field(_) => WorkKind::LateAcquire,
         };
         let pending = Arc::new(PendingWork::new(what.tenure().core(), kind_of_work));
         let mut state = unpoisoned(&self.state);
         state
             .debts
-            .owe(self.clock.now(), Debt { what, pending }, kind);
+            .owe(self.clock.now(), OwedRelease { what, pending }, kind);
         self.wake_for(&state);
         let open = state.debts.len();
         drop(state);
@@ -63,9 +63,9 @@ impl Keeper {
         lease: Duration,
         brisk_until: Tick,
     ) {
-        let pending = Arc::new(PendingWork::new(tenure.core(), Kind::Release));
+        let pending = Arc::new(PendingWork::new(tenure.core(), WorkKind::Release));
         let what = Owed::Field(tenure);
-        let debt = Debt { what, pending };
+        let debt = OwedRelease { what, pending };
         let kind = Owing::LateAcquire { lease };
         let mut state = unpoisoned(&self.state);
         state
@@ -80,7 +80,7 @@ impl Keeper {
     /// The process is about to end: fields that a client owes already are released quickly too until then, and its last
     /// handle waits for them.
     pub(crate) fn hurry_fields_of(&self, core: &Arc<Core>, brisk_until: Tick) {
-        let is_field = |debt: &Debt| matches!(debt.what, Owed::Field(_)) && debt.is_of(core);
+        let is_field = |debt: &OwedRelease| matches!(debt.what, Owed::Field(_)) && debt.is_of(core);
         let mut state = unpoisoned(&self.state);
         let now = self.clock.now();
         let hurried = state.debts.be_brisk(now, brisk_until, is_field);
@@ -93,7 +93,7 @@ impl Keeper {
 
     /// The first acquire was answered after all.
     pub(crate) fn field_is_known(&self, tenure: &dyn Owes) {
-        let of = |debt: &Debt| matches!(&debt.what, Owed::Field(other) if std::ptr::addr_eq(&**other, tenure));
+        let of = |debt: &OwedRelease| matches!(&debt.what, Owed::Field(other) if std::ptr::addr_eq(&**other, tenure));
         let mut state = unpoisoned(&self.state);
         let settled = state.debts.take(of);
         let open = state.debts.len();
@@ -103,7 +103,7 @@ impl Keeper {
         figures::debts_open(open);
     }
 
-    pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: Debt) {
+    pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: OwedRelease) {
         let core = debt.what.tenure().core();
         if core.pending.start_minding_connections() {
             tokio::spawn(self.clone().mind_connections(core.clone()));
@@ -142,7 +142,7 @@ impl Keeper {
     }
 
     /// The time of a debt is over: the server has ended the lease.
-    pub(super) fn not_owed(&self, debt: Debt) {
+    pub(super) fn not_owed(&self, debt: OwedRelease) {
         match &debt.what {
             // Renewed meanwhile, for holds that go on.
             Owed::Tenure(tenure) if tenure.server_until() > self.clock.now() => {
@@ -169,7 +169,7 @@ impl Keeper {
         let work = async {
             match &owed {
                 Owed::Tenure(tenure) => match tenure.clone().settle(Lane::Keeper).await {
-                    Settled::Quiet => Some(Found::Field),
+                    Settled::Quiet => Some(ReleaseFound::Field),
                     Settled::Again => None,
                 },
                 Owed::Field(tenure) => release_field(&**tenure).await.ok(),
@@ -183,7 +183,7 @@ impl Keeper {
     }
 
     /// Finishes a tenure that no caller waits for; a release that is not answered in time becomes a debt.
-    pub(super) async fn finish(self: Arc<Self>, tenure: Arc<dyn Owes>, pending: PendingWork) {
+    pub(crate) async fn finish(self: Arc<Self>, tenure: Arc<dyn Owes>, pending: PendingWork) {
         let mut driven = self.settle_in_time(&tenure).await;
         if driven == Settled::Quiet && !self.others_finish(&*tenure).await {
             tenure.clone().take_over();
@@ -231,15 +231,15 @@ impl Keeper {
 }
 
 /// Releases whatever the first acquire of that tenure has taken.
-async fn release_field(tenure: &dyn Owes) -> Result<Found, Failure> {
+async fn release_field(tenure: &dyn Owes) -> Result<ReleaseFound, Failure> {
     match read_release(tenure.release_field().await?, 0)? {
-        Release::Free { .. } => Ok(Found::Field),
-        Release::Left | Release::Not(_) => Ok(Found::Nothing),
+        Release::Free { .. } => Ok(ReleaseFound::Field),
+        Release::Left | Release::Not(_) => Ok(ReleaseFound::Nothing),
     }
 }
 
 impl Owed {
-    pub(super) fn tenure(&self) -> &Arc<dyn Owes> {
+    pub(crate) fn tenure(&self) -> &Arc<dyn Owes> {
         let (Owed::Tenure(tenure) | Owed::Field(tenure)) = self;
         tenure
     }
@@ -252,7 +252,7 @@ impl Owed {
     }
 }
 
-impl Debt {
+impl OwedRelease {
     fn is_of(&self, core: &Arc<Core>) -> bool {
         Arc::ptr_eq(self.what.tenure().core(), core)
     }
@@ -262,7 +262,7 @@ impl Debt {
 struct Trying<'a> {
     keeper: &'a Keeper,
     id: u64,
-    answer: Option<Found>,
+    answer: Option<ReleaseFound>,
 }
 
 impl Drop for Trying<'_> {

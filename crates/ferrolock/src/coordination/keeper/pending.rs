@@ -18,7 +18,7 @@ const SENDS_MAX: usize = 128;
 /// How much work of a client is pending.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    running: Mutex<Running>,
+    running: Mutex<PendingCounts>,
     /// So much is owed that new acquires wait; changed with `running`.
     is_full: AtomicBool,
     /// Notified when there is room again.
@@ -28,11 +28,11 @@ pub(crate) struct Pending {
     /// Notified when nothing is owed.
     paid: Notify,
     /// One permit for each release that no caller awaits.
-    pub(crate) sends: Semaphore,
+    pub(super) sends: Semaphore,
 }
 
 #[derive(Debug, Default)]
-struct Running {
+struct PendingCounts {
     attempts: usize,
     releases: usize,
     release_debts: usize,
@@ -47,7 +47,7 @@ struct Running {
 
 /// A kind of pending work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WorkKind {
     /// An acquire. When the last handle is dropped, the keeper releases its field: the runtime that the reply comes to may
     /// be blocked by that drop.
     Attempt,
@@ -63,11 +63,11 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct PendingWork {
     core: Arc<Core>,
-    kind: Mutex<Kind>,
+    kind: Mutex<WorkKind>,
 }
 
 impl PendingWork {
-    pub(crate) fn new(core: &Arc<Core>, kind: Kind) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, kind: WorkKind) -> Self {
         let pending = &core.pending;
         let mut running = unpoisoned(&pending.running);
         *running.of(kind) += 1;
@@ -83,7 +83,7 @@ impl PendingWork {
         let mut kind = unpoisoned(&self.kind);
         let mut running = unpoisoned(&self.core.pending.running);
         *running.of(*kind) -= 1;
-        *kind = Kind::Release;
+        *kind = WorkKind::Release;
         *running.of(*kind) += 1;
         let is_paid = running.debts() == 0;
         drop(running);
@@ -106,7 +106,7 @@ impl Drop for PendingWork {
         }
         let over = running.abandoned && running.is_idle();
         running.closed |= over;
-        let is_debt = matches!(kind, Kind::ReleaseDebt | Kind::LateAcquire);
+        let is_debt = matches!(kind, WorkKind::ReleaseDebt | WorkKind::LateAcquire);
         let told = !is_debt && running.releases == 0;
         let paid = is_debt && running.debts() == 0;
         drop(running);
@@ -126,7 +126,7 @@ impl Drop for PendingWork {
     }
 }
 
-impl Running {
+impl PendingCounts {
     fn is_idle(&self) -> bool {
         self.attempts == 0 && self.releases == 0 && self.debts() == 0
     }
@@ -139,12 +139,12 @@ impl Running {
         self.releases + self.release_debts > RELEASES_MAX || self.late_acquires > LATE_ACQUIRES_MAX
     }
 
-    fn of(&mut self, kind: Kind) -> &mut usize {
+    fn of(&mut self, kind: WorkKind) -> &mut usize {
         match kind {
-            Kind::Attempt => &mut self.attempts,
-            Kind::Release => &mut self.releases,
-            Kind::ReleaseDebt => &mut self.release_debts,
-            Kind::LateAcquire => &mut self.late_acquires,
+            WorkKind::Attempt => &mut self.attempts,
+            WorkKind::Release => &mut self.releases,
+            WorkKind::ReleaseDebt => &mut self.release_debts,
+            WorkKind::LateAcquire => &mut self.late_acquires,
         }
     }
 }
@@ -224,21 +224,21 @@ impl Pending {
     }
 
     /// Nothing more is owed from now on.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         unpoisoned(&self.running).closed = true;
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         unpoisoned(&self.running).closed
     }
 
     /// True: from now on the caller minds the connections, until [`paid`](Pending::paid).
-    pub(crate) fn start_minding_connections(&self) -> bool {
+    pub(super) fn start_minding_connections(&self) -> bool {
         !std::mem::replace(&mut unpoisoned(&self.running).minded, true)
     }
 
     /// Ready when nothing is owed; the caller has stopped minding the connections then.
-    pub(crate) async fn paid(&self) {
+    pub(super) async fn paid(&self) {
         loop {
             let mut paid = std::pin::pin!(self.paid.notified());
             paid.as_mut().enable();

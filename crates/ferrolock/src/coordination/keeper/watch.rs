@@ -20,7 +20,7 @@ use crate::options::Terms;
 
 /// Holds by number, and their timers in order.
 #[derive(Debug)]
-pub(crate) struct Watch<H> {
+pub(super) struct Watch<H> {
     entries: HashMap<u64, Entry<H>>,
     timers: BTreeSet<(Tick, u64)>,
     grid: Grid,
@@ -34,7 +34,7 @@ struct Entry<H> {
     hold: H,
     terms: Terms,
     deadline: Tick,
-    phase: Phase,
+    phase: WatchPhase,
     /// How many renewals failed or hung since the last confirmed one.
     troubles: u32,
     /// Its renewal goes out alone until one is confirmed.
@@ -43,7 +43,7 @@ struct Entry<H> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WatchPhase {
     /// Until when.
     Offered(Tick),
     /// The next renewal; `None`: a fixed lease.
@@ -54,7 +54,7 @@ enum Phase {
 
 /// Something to do for a hold.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Due<H> {
+pub(super) enum Due<H> {
     /// Its caller did not take it; it is no longer watched.
     OfferOver(H),
     /// Ask the server to keep it.
@@ -65,17 +65,17 @@ pub(crate) enum Due<H> {
 
 /// A renewal that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Renewal<H> {
+pub(super) struct Renewal<H> {
     pub(crate) id: u64,
-    pub(crate) hold: H,
+    pub(super) hold: H,
     /// How many tries before it failed or hung.
-    pub(crate) troubles: u32,
+    pub(super) troubles: u32,
     /// It shares its call with no other.
-    pub(crate) alone: bool,
+    pub(super) alone: bool,
 }
 
 impl<H: Clone> Watch<H> {
-    pub(crate) fn new(grid: Grid) -> Self {
+    pub(super) fn new(grid: Grid) -> Self {
         Self {
             entries: HashMap::new(),
             timers: BTreeSet::new(),
@@ -87,7 +87,7 @@ impl<H: Clone> Watch<H> {
 
     /// A grant is offered to its caller until `until`.
     pub(crate) fn offer(&mut self, hold: H, terms: Terms, deadline: Tick, until: Tick) -> u64 {
-        self.add(hold, terms, deadline, Phase::Offered(until))
+        self.add(hold, terms, deadline, WatchPhase::Offered(until))
     }
 
     /// A hold that its caller has, which is kept from now on.
@@ -96,7 +96,7 @@ impl<H: Clone> Watch<H> {
         self.add(hold, terms, deadline, phase)
     }
 
-    fn add(&mut self, hold: H, terms: Terms, deadline: Tick, phase: Phase) -> u64 {
+    fn add(&mut self, hold: H, terms: Terms, deadline: Tick, phase: WatchPhase) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let timer = phase.next().min(deadline);
@@ -132,7 +132,7 @@ impl<H: Clone> Watch<H> {
     }
 
     /// The shortest lease of those that are renewed.
-    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+    pub(super) fn shortest_lease(&self) -> Option<Duration> {
         self.leases.first_key_value().map(|(lease, _)| *lease)
     }
 
@@ -149,7 +149,7 @@ impl<H: Clone> Watch<H> {
     /// It is given back. True: a renewal of it is under way.
     pub(crate) fn forget(&mut self, id: u64) -> bool {
         self.remove(id)
-            .is_some_and(|entry| matches!(entry.phase, Phase::Renewing(_)))
+            .is_some_and(|entry| matches!(entry.phase, WatchPhase::Renewing(_)))
     }
 
     /// A renewal sent at `sent` was confirmed; `deadline` is what follows from it.
@@ -166,10 +166,10 @@ impl<H: Clone> Watch<H> {
     /// A renewal failed: the next follows soon.
     pub(crate) fn failed(&mut self, id: u64, now: Tick) {
         if let Some(entry) = self.entries.get_mut(&id)
-            && matches!(entry.phase, Phase::Renewing(_))
+            && matches!(entry.phase, WatchPhase::Renewing(_))
         {
             entry.troubles += 1;
-            entry.phase = Phase::Kept(Some(now.after(entry.terms.lease / 30)));
+            entry.phase = WatchPhase::Kept(Some(now.after(entry.terms.lease / 30)));
         }
         self.arm(id);
     }
@@ -178,8 +178,8 @@ impl<H: Clone> Watch<H> {
     pub(crate) fn part(&mut self, id: u64, now: Tick) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.alone = true;
-            if matches!(entry.phase, Phase::Renewing(_)) {
-                entry.phase = Phase::Kept(Some(now));
+            if matches!(entry.phase, WatchPhase::Renewing(_)) {
+                entry.phase = WatchPhase::Kept(Some(now));
             }
         }
         self.arm(id);
@@ -194,9 +194,9 @@ impl<H: Clone> Watch<H> {
         if now >= entry.deadline {
             return false;
         }
-        if matches!(entry.phase, Phase::Kept(_)) {
+        if matches!(entry.phase, WatchPhase::Kept(_)) {
             let limit = command_limit.min(entry.terms.lease / 6);
-            entry.phase = Phase::Renewing(now.after(limit));
+            entry.phase = WatchPhase::Renewing(now.after(limit));
             self.arm(id);
         }
         true
@@ -212,7 +212,7 @@ impl<H: Clone> Watch<H> {
 
     /// What is due at `now`, at most `most` entries: the rest stays due. A renewal that is returned is under way from now on,
     /// for at most `command_limit`.
-    pub(crate) fn due(
+    pub(super) fn due(
         &mut self,
         now: Tick,
         most: usize,
@@ -240,12 +240,12 @@ impl<H: Clone> Watch<H> {
             return self.remove(id).map(|entry| Due::Over(entry.hold));
         }
         match entry.phase {
-            Phase::Offered(until) if until <= now => {
+            WatchPhase::Offered(until) if until <= now => {
                 self.remove(id).map(|entry| Due::OfferOver(entry.hold))
             }
-            Phase::Kept(Some(at)) if at <= now => {
+            WatchPhase::Kept(Some(at)) if at <= now => {
                 let limit = command_limit(&entry.hold).min(entry.terms.lease / 6);
-                entry.phase = Phase::Renewing(now.after(limit));
+                entry.phase = WatchPhase::Renewing(now.after(limit));
                 let due = Renewal {
                     id,
                     hold: entry.hold.clone(),
@@ -255,7 +255,7 @@ impl<H: Clone> Watch<H> {
                 self.arm(id);
                 Some(Due::Renew(due))
             }
-            Phase::Renewing(until) if until <= now => {
+            WatchPhase::Renewing(until) if until <= now => {
                 self.failed(id, now);
                 None
             }
@@ -271,7 +271,7 @@ impl<H: Clone> Watch<H> {
     }
 
     /// All watched holds for which `of` returns true.
-    pub(crate) fn holds(&self, of: impl Fn(&H) -> bool) -> Vec<H> {
+    pub(super) fn holds(&self, of: impl Fn(&H) -> bool) -> Vec<H> {
         self.entries
             .values()
             .map(|entry| &entry.hold)
@@ -281,7 +281,7 @@ impl<H: Clone> Watch<H> {
     }
 
     /// When something is due next.
-    pub(crate) fn next(&self) -> Option<Tick> {
+    pub(super) fn next(&self) -> Option<Tick> {
         self.timers.first().map(|(at, _)| *at)
     }
 
@@ -295,18 +295,18 @@ impl<H: Clone> Watch<H> {
     }
 }
 
-impl Phase {
+impl WatchPhase {
     fn next(self) -> Tick {
         match self {
-            Phase::Offered(at) | Phase::Renewing(at) | Phase::Kept(Some(at)) => at,
-            Phase::Kept(None) => Tick::FAR,
+            WatchPhase::Offered(at) | WatchPhase::Renewing(at) | WatchPhase::Kept(Some(at)) => at,
+            WatchPhase::Kept(None) => Tick::FAR,
         }
     }
 }
 
 /// Kept since the lease that was asked for at `sent`.
-fn kept(grid: Grid, terms: &Terms, sent: Tick) -> Phase {
-    Phase::Kept(terms.renew_every.map(|every| grid.after(sent, every)))
+fn kept(grid: Grid, terms: &Terms, sent: Tick) -> WatchPhase {
+    WatchPhase::Kept(terms.renew_every.map(|every| grid.after(sent, every)))
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::coordination::holding::entrant::too_late;
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::keeper::pending::{Kind, PendingWork};
+use crate::coordination::keeper::pending::{PendingWork, WorkKind};
 use crate::coordination::waiting::{Patience, Request};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
-use crate::protocol::scheme::{self, Ask, Busy, Granted, Scheme};
+use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Scheme};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub(crate) enum Attempted {
 /// A hold that no caller has yet. The last handle of its client waits until it was given back, or its caller took it.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(crate) hold: Arc<Hold>,
+    pub(super) hold: Arc<Hold>,
     /// The next in line may get in too.
-    pub(crate) more: bool,
+    pub(super) more: bool,
     asking: Asking,
 }
 
@@ -56,13 +56,13 @@ pub(crate) struct Attempt {
     request: Arc<Request>,
     terms: Terms,
     /// When it was made: not later than it was sent.
-    pub(crate) sent: Tick,
+    pub(super) sent: Tick,
     cap: Option<Tick>,
     lease: Duration,
     reply: Calling,
     stage: Stage,
     /// It was granted, and others here wait for the name.
-    pub(crate) is_awaited: bool,
+    pub(super) is_awaited: bool,
     tenure: Arc<Tenure>,
     /// Taken out with the grant.
     asking: Option<Asking>,
@@ -108,7 +108,7 @@ impl Attempt {
         request.take_place(&tenure, lease);
         let asking = Asking {
             tenure: tenure.clone(),
-            pending: PendingWork::new(core, Kind::Attempt),
+            pending: PendingWork::new(core, WorkKind::Attempt),
             is_answered: false,
         };
         Self {
@@ -131,17 +131,17 @@ impl Attempt {
     }
 
     /// It was noted in the table of names.
-    pub(crate) fn shown(&mut self) {
+    pub(super) fn shown(&mut self) {
         self.stage = Stage::Shown;
     }
 
-    pub(crate) fn was_sent(&self) -> bool {
+    pub(super) fn was_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent | Stage::Answered)
     }
 
     /// The server's reply. Takes a lock of ours in two cases only: once to put the attempt into the table of names, and when
     /// the server does not know the script, to ask whether the caller still waits.
-    pub(crate) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
+    pub(super) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Failure>> {
         if self.stage == Stage::Made {
             unpoisoned(&self.tenure.core.names).attempt_begins(&self.tenure);
         }
@@ -162,7 +162,7 @@ impl Attempt {
     }
 
     /// What the reply means. With an unknown outcome the stage stays `Sent`: the drop of the attempt makes the debt.
-    pub(crate) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
+    pub(super) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
         let reply = reply.and_then(|reply| Ok(self.tenure.scheme.read_acquire(reply)?));
         if !matches!(reply, Err(Failure::Unknown(_))) {
             self.asking
@@ -170,8 +170,8 @@ impl Attempt {
                 .for_each(|asking| asking.is_answered = true);
         }
         match (reply, self.asking.take()) {
-            (Ok(scheme::Attempt::Granted(granted)), Some(asking)) => self.granted(granted, asking),
-            (Ok(scheme::Attempt::Busy(busy)), asking) => {
+            (Ok(AttemptReply::Granted(granted)), Some(asking)) => self.granted(granted, asking),
+            (Ok(AttemptReply::Busy(busy)), asking) => {
                 self.asking = asking;
                 self.stage = Stage::Shown;
                 Attempted::Busy(busy)
@@ -183,7 +183,7 @@ impl Attempt {
                 }
                 Attempted::Failed(failure)
             }
-            (Ok(scheme::Attempt::Granted(_)), None) => {
+            (Ok(AttemptReply::Granted(_)), None) => {
                 Attempted::Failed(Failure::Unknown("read twice".to_owned()))
             }
         }
@@ -226,7 +226,7 @@ fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
 }
 
 /// The failure of an attempt that is not sent because its caller has gone.
-pub(crate) const NOBODY_WAITS: &str = "nobody waits any more";
+pub(super) const NOBODY_WAITS: &str = "nobody waits any more";
 
 fn is_no_script(reply: &Result<Value, Failure>) -> bool {
     matches!(reply, Err(Failure::Refused { code, .. }) if code == NO_SCRIPT)
@@ -267,7 +267,7 @@ pub(crate) async fn attempt(core: &Arc<Core>, request: &Arc<Request>) -> Attempt
 }
 
 /// Follows an attempt to its end; a refusal for the type of the key names the type found.
-pub(crate) async fn explained(
+pub(super) async fn explained(
     core: &Core,
     scheme: &dyn Scheme,
     attempt: impl Future<Output = Attempted>,
@@ -280,6 +280,6 @@ pub(crate) async fn explained(
 
 /// Whether a waiter goes on waiting until the server no longer refuses with that code. Not if a person has to repair
 /// something first.
-pub(crate) fn waits_out(code: &str) -> bool {
+pub(super) fn waits_out(code: &str) -> bool {
     refusal_passes(code) && !matches!(code, "NOREPLICAS" | "MISCONF" | "OOM")
 }

@@ -13,7 +13,7 @@ use crate::engine::{RUNTIME_ENDED, Tick};
 use crate::error::{Error, Result};
 
 /// Returns when few enough releases are owed; an error when the request's time is over before.
-pub(super) async fn wait_for_releases(core: &Arc<Core>, request: &Request) -> Result<()> {
+pub(crate) async fn wait_for_releases(core: &Arc<Core>, request: &Request) -> Result<()> {
     let limit = match (request.patience, request.deadline) {
         (Patience::None, _) => request.command_limit(core),
         (_, Some(deadline)) => deadline,

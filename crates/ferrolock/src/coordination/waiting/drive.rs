@@ -39,7 +39,7 @@ struct UnderWay {
 }
 
 /// Runs until no call waits for the name and its subscription has been idle long enough.
-pub(crate) fn drive(
+pub(super) fn drive(
     core: Arc<Core>,
     scheme: Arc<dyn Scheme>,
 ) -> impl Future<Output = ()> + Send + 'static {

@@ -90,7 +90,7 @@ struct Waiter<W> {
 
 /// What a waiter does when the lock is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub(super) enum Stay {
     Waits,
     /// It leaves with the first answer, and waits until this time for it.
     Tries(Tick),
@@ -114,7 +114,7 @@ enum Listening {
 
 /// What to do now.
 #[derive(Debug)]
-pub(crate) enum Next<W> {
+pub(super) enum Next<W> {
     /// Send an attempt for the waiter with that number.
     Attempt { id: u64, cause: Cause },
     /// Ask for the subscription.
@@ -131,22 +131,22 @@ pub(crate) enum Next<W> {
 
 /// A waiter whose time is up.
 #[derive(Debug)]
-pub(crate) struct Late<W> {
-    pub(crate) who: W,
-    pub(crate) waited: Duration,
-    pub(crate) rest: Option<Rest>,
+pub(super) struct Late<W> {
+    pub(super) who: W,
+    pub(super) waited: Duration,
+    pub(super) rest: Option<Rest>,
 }
 
 /// Where a waiter joins the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(super) enum Place {
     Back,
     /// For a waiter that had an attempt or an offer before, and begins to wait again.
     Front,
 }
 
 impl<W> Driver<W> {
-    pub(crate) fn new(waiting: &Waiting, unreachable_after: Duration, seed: u64) -> Self {
+    pub(super) fn new(waiting: &Waiting, unreachable_after: Duration, seed: u64) -> Self {
         let listening = match waiting.channel {
             Some(_) => Listening::No,
             None => Listening::Never,
@@ -178,7 +178,7 @@ impl<W> Driver<W> {
     }
 
     /// Adds a waiter to the line, which has waited since `joined`.
-    pub(crate) fn join(
+    pub(super) fn join(
         &mut self,
         now: Tick,
         who: W,
@@ -235,22 +235,22 @@ impl<W> Driver<W> {
     }
 
     /// Whether an attempt is under way.
-    pub(crate) fn is_attempting(&self) -> bool {
+    pub(super) fn is_attempting(&self) -> bool {
         self.attempt.is_some()
     }
 
-    pub(crate) fn is_listening(&self) -> bool {
+    pub(super) fn is_listening(&self) -> bool {
         matches!(self.listening, Listening::Asked | Listening::Yes)
     }
 
     /// The subscription is confirmed.
-    pub(crate) fn confirmed(&mut self, now: Tick) {
+    pub(super) fn confirmed(&mut self, now: Tick) {
         self.listening = Listening::Yes;
         self.event(now, Duration::ZERO, Cause::Confirmed);
     }
 
     /// There will be no subscription: attempts follow the clock alone.
-    pub(crate) fn not_listening(&mut self, now: Tick) {
+    pub(super) fn not_listening(&mut self, now: Tick) {
         self.listening = Listening::Refused;
         self.pause = BLIND.first;
         let pause = self.jittered(BLIND.first);
@@ -258,7 +258,7 @@ impl<W> Driver<W> {
     }
 
     /// A message came; `wake` says for which waiters.
-    pub(crate) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
+    pub(super) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
         match wake {
             Wake::Front => {
                 let pause = self.courtesy(round_trip);
@@ -274,7 +274,7 @@ impl<W> Driver<W> {
     }
 
     /// Messages may have been missed; `spread` keeps thousands of names from asking at once.
-    pub(crate) fn gap(&mut self, now: Tick, spread: Duration) {
+    pub(super) fn gap(&mut self, now: Tick, spread: Duration) {
         let pause = spread.mul_f64(self.random.f64());
         self.event(now, pause, Cause::Gap);
     }
@@ -294,7 +294,7 @@ impl<W> Driver<W> {
     }
 
     /// The attempt is handed to the engine now.
-    pub(crate) fn sent(&mut self, now: Tick) {
+    pub(super) fn sent(&mut self, now: Tick) {
         self.attempts += 1;
         self.attempt = Some(Sent {
             at: now,
@@ -313,7 +313,7 @@ impl<W> Driver<W> {
 
     /// The attempt was granted, with that lease. Returns the waiter that it was made for; `None`: the waiter has gone, and
     /// the grant is given back. `more`: the next in line may get in too.
-    pub(crate) fn granted(
+    pub(super) fn granted(
         &mut self,
         now: Tick,
         (lease, more): (Duration, bool),
@@ -369,14 +369,14 @@ impl<W> Driver<W> {
     /// server answers meanwhile.
     ///
     /// Counted from when the reply came: the machine may have slept since the attempt was sent.
-    pub(crate) fn came_too_late(&mut self, now: Tick) {
+    pub(super) fn came_too_late(&mut self, now: Tick) {
         self.too_slow_since.get_or_insert(now);
         self.silent_since = None;
         self.failed(now);
     }
 
     /// The attempt was not made after all: its waiter has gone.
-    pub(crate) fn withdrawn(&mut self, now: Tick) {
+    pub(super) fn withdrawn(&mut self, now: Tick) {
         if let Some(sent) = self.attempt.take() {
             self.silent_since.take_if(|since| *since == sent.at);
         }
@@ -384,7 +384,7 @@ impl<W> Driver<W> {
     }
 
     /// The attempt had no answer, or there is no connection: again when there is one, or a little later.
-    pub(crate) fn failed(&mut self, now: Tick) {
+    pub(super) fn failed(&mut self, now: Tick) {
         self.attempt = None;
         self.silent_since.get_or_insert(now);
         let pause = self.jittered(Duration::from_millis(100));
@@ -392,21 +392,21 @@ impl<W> Driver<W> {
     }
 
     /// There is a connection again.
-    pub(crate) fn reconnected(&mut self, now: Tick) {
+    pub(super) fn reconnected(&mut self, now: Tick) {
         if self.attempt.is_none() {
             self.try_at(now, Cause::Reconnected);
         }
     }
 
     /// The server refused: returns all waiters, which fail with that.
-    pub(crate) fn refused(&mut self) -> Vec<W> {
+    pub(super) fn refused(&mut self) -> Vec<W> {
         self.attempt = None;
         self.silent_since = None;
         self.take(|_| true)
     }
 
     /// What to do now; called again after each thing done and each event.
-    pub(crate) fn next(&mut self, now: Tick) -> Next<W> {
+    pub(super) fn next(&mut self, now: Tick) -> Next<W> {
         let mut silent = self.take_unanswered(now);
         silent.extend(self.take_overdue_tries(now));
         if !silent.is_empty() {

@@ -22,7 +22,7 @@ use crate::engine::{Boxed, Tick};
 use crate::figures;
 
 /// A caller's first attempt, and the keeper's alarm in case that the caller does not poll.
-pub(crate) struct First {
+pub(super) struct First {
     attempt: Attempt,
     alarm: AlarmKey,
 }
@@ -35,8 +35,8 @@ impl fmt::Debug for First {
 
 /// An attempt that was taken over from its caller, and when it was sent.
 pub(crate) struct Begun {
-    pub(crate) sent: Tick,
-    pub(crate) attempt: Boxed<Attempted>,
+    pub(super) sent: Tick,
+    pub(super) attempt: Boxed<Attempted>,
 }
 
 impl fmt::Debug for Begun {
@@ -56,7 +56,7 @@ fn patience(core: &Core, request: &Request, now: Tick) -> Duration {
 }
 
 /// Makes the request's first attempt. False: a call of this client holds the name or waits for it, or there is no time.
-pub(super) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
+pub(crate) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     // Not the time when the call began: it may have waited for releases before.
     let now = core.now();
     let patience = patience(core, request, now);
@@ -158,14 +158,14 @@ fn withdraw(grant: Grant, request: &Request) {
 
 /// Takes the attempt over from the caller, for another request that comes for the same name. `None`: the caller, or its
 /// alarm, has taken it out and reads its answer at this moment.
-pub(super) fn adopt(core: &Arc<Core>, request: &Arc<Request>) -> Option<Begun> {
+pub(crate) fn adopt(core: &Arc<Core>, request: &Arc<Request>) -> Option<Begun> {
     let First { attempt, alarm } = unpoisoned(&request.first).take()?;
     core.keeper().cancel(alarm);
     Some(begun(core, request, attempt.sent, attempt))
 }
 
 /// The caller has gone: a grant to its attempt is given back.
-pub(super) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
+pub(crate) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
     let Some(First { attempt, alarm }) = unpoisoned(&request.first).take() else {
         return;
     };

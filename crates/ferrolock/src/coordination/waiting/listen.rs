@@ -13,7 +13,7 @@ const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
 const SPREAD_MAX: Duration = Duration::from_secs(1);
 
 /// Listens to the channel of one name.
-pub(crate) struct NameListener {
+pub(super) struct NameListener {
     core: Weak<Core>,
     scheme: Arc<dyn Scheme>,
 }

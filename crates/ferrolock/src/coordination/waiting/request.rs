@@ -15,7 +15,7 @@ use crate::coordination::waiting::server_place::ServerPlace;
 use crate::coordination::waiting::slot::{Answer, Slot};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Tick};
-use crate::error::{Cause, Error, LostReason, Result};
+use crate::error::{Error, ErrorCause, LostReason, Result};
 use crate::options::{Reentry, Terms};
 use crate::owner::Owner;
 use crate::protocol::scheme::{Rest, Scheme};
@@ -27,18 +27,18 @@ pub(crate) struct Request {
     pub(crate) owner: Owner,
     pub(crate) terms: Terms,
     /// Details for people, if any are kept.
-    pub(crate) who: Option<Arc<str>>,
-    pub(crate) reentry: Reentry,
-    pub(crate) patience: Patience,
+    pub(super) who: Option<Arc<str>>,
+    pub(super) reentry: Reentry,
+    pub(super) patience: Patience,
     /// When it was made.
-    pub(crate) begun: Tick,
+    pub(super) begun: Tick,
     /// When it last began to wait; the time in which its future was not polled does not count against its limit.
     since: AtomicU64,
     /// When its time is up; `None`: it waits as long as the server answers.
-    pub(crate) deadline: Option<Tick>,
-    pub(crate) slot: Slot,
+    pub(super) deadline: Option<Tick>,
+    pub(super) slot: Slot,
     /// Its first attempt, while the caller's own future polls it.
-    pub(crate) first: Mutex<Option<First>>,
+    pub(super) first: Mutex<Option<First>>,
     /// If set, the call wants one more hold of that tenure and nothing else.
     pub(super) into: Option<Arc<Tenure>>,
     late: Mutex<LateGrants>,
@@ -134,7 +134,7 @@ impl Request {
     }
 
     /// Whether there is time to go on waiting after a grant that was asked for at `sent` and came too late.
-    pub(super) fn check_time_left(&self, core: &Core, sent: Tick, failure: Failure) -> Result<()> {
+    pub(crate) fn check_time_left(&self, core: &Core, sent: Tick, failure: Failure) -> Result<()> {
         let now = core.now();
         let patience = core.settings.unreachable_after;
         let limit = match (self.patience, self.deadline) {
@@ -164,7 +164,9 @@ impl Request {
             Some(Rest::NoExpiry) | None => None,
         };
         match self.patience {
-            Patience::Insists(_) => self.fail(Error::new(Cause::TimedOut { waited, remaining })),
+            Patience::Insists(_) => {
+                self.fail(Error::new(ErrorCause::TimedOut { waited, remaining }))
+            }
             Patience::None | Patience::Asks(_) => self.slot.answer(Answer::Busy),
         }
     }
@@ -236,7 +238,7 @@ impl Request {
     }
 
     /// From now on its tenure may be in the server's queue.
-    pub(super) fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
+    pub(crate) fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
         if self.has_place() {
             unpoisoned(&self.server_place)
                 .get_or_insert_with(|| ServerPlace::new(tenure.clone(), lease));
@@ -253,7 +255,7 @@ impl Request {
 
     /// An attempt under that tenure has no answer. True: the field is its place in the server's queue, which is owed when
     /// the request ends.
-    pub(super) fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
+    pub(crate) fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
         let mut place = unpoisoned(&self.server_place);
         let place = place.as_mut().filter(|place| place.is_of(tenure));
         place.map(ServerPlace::doubt).is_some()

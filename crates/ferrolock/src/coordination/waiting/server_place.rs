@@ -19,7 +19,7 @@ pub(super) struct ServerPlace {
 }
 
 impl ServerPlace {
-    pub(super) fn new(tenure: Arc<Tenure>, lease: Duration) -> Self {
+    pub(crate) fn new(tenure: Arc<Tenure>, lease: Duration) -> Self {
         let is_doubtful = false;
         Self {
             tenure,
@@ -28,7 +28,7 @@ impl ServerPlace {
         }
     }
 
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }
 
@@ -36,7 +36,7 @@ impl ServerPlace {
         self.is_doubtful = true;
     }
 
-    pub(super) fn is_of(&self, tenure: &Arc<Tenure>) -> bool {
+    pub(crate) fn is_of(&self, tenure: &Arc<Tenure>) -> bool {
         Arc::ptr_eq(&self.tenure, tenure)
     }
 

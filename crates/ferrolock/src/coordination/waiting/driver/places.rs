@@ -29,7 +29,7 @@ impl<W> Driver<W> {
     }
 
     /// The server answered with the waiter's place; `None` from a kind without a queue.
-    pub(super) fn take_place(&mut self, id: u64, place: Option<u64>) {
+    pub(crate) fn take_place(&mut self, id: u64, place: Option<u64>) {
         if let Some(waiter) = self.line.iter_mut().find(|waiter| waiter.id == id) {
             waiter.is_known = true;
             waiter.place = place;

@@ -8,7 +8,7 @@ use crate::engine::Tick;
 
 impl<W> Driver<W> {
     /// Takes out those that the last attempt has answered.
-    pub(crate) fn take_tried(&mut self, now: Tick) -> Vec<Late<W>> {
+    pub(in crate::coordination::waiting) fn take_tried(&mut self, now: Tick) -> Vec<Late<W>> {
         self.take_if(now, |driver, waiter| {
             waiter.stay != Stay::Waits && waiter.came_after < driver.attempts
         })

@@ -9,7 +9,7 @@ use crate::protocol::call::Role;
 use crate::protocol::lock::{self, LockKeys, SCRIPTS};
 use crate::protocol::renewal::{self, RowError};
 use crate::protocol::scheme::{
-    Attempt, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
+    AttemptReply, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
     read_release, read_standing,
 };
 
@@ -42,7 +42,7 @@ impl Table {
         Self { engine, keys }
     }
 
-    fn acquire(&self, bearer: &Bearer, lease: Duration) -> Attempt {
+    fn acquire(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
         let reply = run(&self.engine, lock::acquire(&self.keys, bearer, lease));
         lock::read_acquire(reply.unwrap()).unwrap()
     }
@@ -109,13 +109,13 @@ impl Listener for Deaf {
     fn hear(&self, _signal: Signal) {}
 }
 
-const GRANTED: Attempt = Attempt::Granted(Granted {
+const GRANTED: AttemptReply = AttemptReply::Granted(Granted {
     fence: None,
     more: false,
 });
 
-fn busy(rest: Duration) -> Attempt {
-    Attempt::Busy(Rest::Left(rest).into())
+fn busy(rest: Duration) -> AttemptReply {
+    AttemptReply::Busy(Rest::Left(rest).into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn acquire_sees_a_holder_that_never_expires() {
 
     assert_eq!(
         table.acquire(&bearer("a:1"), LEASE),
-        Attempt::Busy(Rest::NoExpiry.into())
+        AttemptReply::Busy(Rest::NoExpiry.into())
     );
 }
 
