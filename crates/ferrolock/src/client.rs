@@ -11,9 +11,12 @@ pub use self::builder::ClientBuilder;
 use crate::coordination::{Alive, Core, unpoisoned};
 use crate::engine::Lane;
 use crate::error::{Error, Result};
+use crate::kind::Plain;
 use crate::options::check_wait;
 use crate::protocol::key_type;
+use crate::sync::fenced_lock::FencedLock;
 use crate::sync::lock::Lock;
+use crate::sync::spin_lock::SpinLock;
 
 /// A connection to where the locks are. Cheap to clone; put it in your application's state.
 ///
@@ -91,7 +94,17 @@ impl Client {
 
     /// A handle to the reentrant lock of that name.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.alive.clone(), name.as_ref())
+        Lock::<Plain>::new(self.alive.clone(), name.as_ref())
+    }
+
+    /// A handle to the fenced lock of that name: its guards have [fences](crate::Fence).
+    pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
+        FencedLock::new(self.alive.clone(), name.as_ref())
+    }
+
+    /// A handle to the spin lock of that name, for servers and proxies without pub/sub.
+    pub fn spin_lock(&self, name: impl AsRef<str>) -> SpinLock {
+        SpinLock::new(self.alive.clone(), name.as_ref())
     }
 
     /// Asks the server for a sign of life and returns the time it took; for health checks.

@@ -16,6 +16,7 @@ use crate::coordination::waiting::{Request, acquire};
 use crate::coordination::{Alive, Tenure};
 use crate::engine::Lane;
 use crate::error::{Error, LostReason, Result};
+use crate::fence::Fence;
 use crate::kind::{Kind, Lockable, Named, Plain};
 use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
@@ -220,9 +221,9 @@ impl<K: Kind> Guard<K> {
         ask(self.hold.clone(), None)
     }
 
-    #[cfg(all(test, feature = "embedded"))]
-    pub(crate) fn fence(&self) -> Option<u64> {
-        self.tenure.fence.get().copied()
+    /// The fence of its grant, if its kind has one.
+    pub(crate) fn granted_fence(&self) -> Option<Fence> {
+        self.tenure.fence.get().copied().map(Fence::of)
     }
 
     fn lost_error(&self, reason: LostReason) -> Error {

@@ -14,11 +14,28 @@ pub trait Named: Lockable {}
 #[non_exhaustive]
 pub struct Plain;
 
-impl Kind for Plain {}
-impl Lockable for Plain {}
-impl Named for Plain {}
+/// The lock whose grants have [fences](crate::Fence), Redisson's `RFencedLock`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Fenced;
+
+/// The lock whose waiters need no messages, Redisson's spin lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Spin;
+
+macro_rules! named {
+    ($($kind:ident),+) => {
+        $(
+            impl sealed::Sealed for $kind {}
+            impl Kind for $kind {}
+            impl Lockable for $kind {}
+            impl Named for $kind {}
+        )+
+    };
+}
+named!(Plain, Fenced, Spin);
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::Plain {}
 }

@@ -123,10 +123,12 @@
     )
 )]
 
+mod back_off;
 mod client;
 mod coordination;
 mod engine;
 mod error;
+mod fence;
 mod figures;
 mod guard;
 mod inspect;
@@ -142,17 +144,21 @@ mod testing;
 
 pub use tokio_util::sync::CancellationToken;
 
+pub use back_off::BackOff;
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "tls")]
 pub use engine::redis::Tls;
 pub use error::{Error, ErrorKind, LostReason, Result};
+pub use fence::{Fence, FenceGate, StaleFence};
 pub use guard::{Guard, HoldState, Unlocked};
 pub use inspect::{Holder, Remaining};
 pub use name::LockName;
 pub use owner::{Owner, OwnerId};
 #[cfg(feature = "redis")]
 pub use redis;
+pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
+pub use sync::spin_lock::SpinLock;
 
 /// The README's programs, so that they are run with the other examples.
 #[cfg(all(doctest, feature = "embedded"))]

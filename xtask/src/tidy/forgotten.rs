@@ -56,18 +56,15 @@ fn unreached(
         .collect()
 }
 
-/// The paths that Rust files name as the literal argument of this macro.
+/// The paths that Rust files name as literal arguments of this macro: a script, and the parts before it.
 fn included(tree: &Tree, opening: &str) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for (file, text) in tree.ending(".rs") {
         for (at, found) in text.match_indices(opening) {
-            let literal = text
-                .get(at + found.len()..)
-                .and_then(|rest| rest.trim_start().strip_prefix('"'))
-                .and_then(|rest| rest.split_once('"'));
-            if let Some((literal, _)) = literal {
-                paths.extend(join(folder(file), literal));
-            }
+            let call = text.get(at + found.len()..).unwrap_or_default();
+            let arguments = call.split(')').next().unwrap_or_default();
+            let literals = arguments.split('"').skip(1).step_by(2);
+            paths.extend(literals.filter_map(|literal| join(folder(file), literal)));
         }
     }
     paths
@@ -100,9 +97,10 @@ mod tests {
         let tree = Tree::of(&[
             (
                 "src/protocol/lock.rs",
-                "static A: Script = script!(\"lock/acquire\");",
+                "static A: Script = script!(\"lock/acquire\", Acquire, \"lock/part\");",
             ),
             ("src/protocol/lock/acquire.lua", ""),
+            ("src/protocol/lock/part.lua", ""),
             ("src/protocol/lock/lost.lua", ""),
             ("src/protocol/fair/acquire.lua", ""),
             (

@@ -35,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) id: String,
     pub(crate) host: String,
     numbers: AtomicU64,
+    /// The largest fence that this client was given, of any name.
+    fence_floor: AtomicU64,
     pub(super) random: Random,
     pub(crate) names: Mutex<Names>,
     pub(super) reattempts: Arc<Semaphore>,
@@ -77,6 +79,7 @@ impl Core {
             id,
             host: process::host_name(),
             numbers: AtomicU64::new(1),
+            fence_floor: AtomicU64::new(0),
             random: Random::new(seed),
             names: Mutex::new(Names::default()),
             reattempts: Arc::new(Semaphore::new(REATTEMPTS_MAX)),
@@ -248,6 +251,15 @@ impl Core {
             )),
             None => Error::unreachable(format!("{address} did not answer for {waited:.1?}")),
         }
+    }
+
+    /// Fences of this client are larger than this from now on, also if the server loses its data and its clock is set back.
+    pub(super) fn fence_floor(&self) -> u64 {
+        self.fence_floor.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn saw_fence(&self, fence: u64) {
+        self.fence_floor.fetch_max(fence, Ordering::Relaxed);
     }
 
     /// A number that this client has never used.

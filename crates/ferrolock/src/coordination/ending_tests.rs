@@ -15,7 +15,7 @@ use crate::coordination::Core;
 use crate::coordination::waiting::attempt::{Attempt, Attempted};
 use crate::coordination::waiting::{Patience, Request};
 use crate::options::{LockOptions, Reentry, Settings};
-use crate::protocol::lock::PlainLock;
+use crate::protocol::lock::PlainScheme;
 use crate::testing::lying::{Lie, Match, Reach, Silence};
 use crate::testing::scenes::{insider, insider_with, ms};
 
@@ -23,7 +23,7 @@ const RELEASE: &str = "lock/release";
 
 fn request(core: &Core, name: &str) -> Arc<Request> {
     Request::new(
-        Arc::new(PlainLock::new(name.into())),
+        Arc::new(PlainScheme::new(name.into())),
         Owner::new(),
         core.settings.terms(&LockOptions::default()).unwrap(),
         None,

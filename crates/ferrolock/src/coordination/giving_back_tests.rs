@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::coordination::unpoisoned;
 use crate::engine::embedded::MemoryEngine;
 use crate::options::Settings;
-use crate::protocol::lock::PlainLock;
+use crate::protocol::lock::PlainScheme;
 use crate::protocol::scheme::Scheme;
 use crate::testing::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::testing::scenes::{core, insider, ms};
@@ -193,7 +193,7 @@ async fn an_owner_whose_unlock_has_just_begun_can_still_enter_again() {
     let (client, owner) = (Client::memory(), Owner::new());
     let lock = client.lock("x").owned_by(&owner);
     let guard = lock.lock().await.unwrap();
-    let subject = PlainLock::new("x".into()).subject().clone();
+    let subject = PlainScheme::new("x".into()).subject().clone();
     let tenure = unpoisoned(&client.core().names).live_tenure(&subject, &owner);
     let hold = tenure.unwrap().first_hold().unwrap();
 

@@ -20,7 +20,7 @@ const RELEASE: &str = "several/release";
 
 fn several(client: &Client) -> Lock {
     Lock::of_scheme(client.alive().clone(), "x", |name| {
-        Arc::new(Several::new(name))
+        Ok(Arc::new(Several::new(name)))
     })
 }
 
@@ -51,7 +51,7 @@ async fn another_kind_is_acquired_waited_for_renewed_lost_and_released() {
     let (client, lying, core) = insider();
     let first = several(&client).lock().await.unwrap();
     let second = several(&client).lock().await.unwrap();
-    assert_eq!(second.fence(), Some(2));
+    assert_eq!(second.granted_fence().unwrap().get(), 2);
     assert!(several(&client).try_lock().await.unwrap().is_none());
     let third = waiter(&client, &lying).await;
 

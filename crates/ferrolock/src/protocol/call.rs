@@ -73,6 +73,19 @@ pub(crate) struct Call {
     pub(crate) form: Form,
 }
 
+impl Call {
+    /// A call without arguments.
+    pub(super) fn of(script: &'static Script, keys: SmallVec<[Arc<str>; 3]>) -> Self {
+        let (args, form) = (SmallVec::new(), Form::default());
+        Self {
+            script,
+            keys,
+            args,
+            form,
+        }
+    }
+}
+
 /// How a call names the script that the server has to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {

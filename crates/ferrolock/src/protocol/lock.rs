@@ -7,13 +7,14 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys;
+use super::pace::Pace;
 use super::renewal::Row;
 use super::scheme::{
-    Ask, AttemptReply, BadReply, Bearer, Busy, Details, Granted, Line, Pace, Rest, Scheme, Seen,
-    Subject, Waiting,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Details, Granted, Line, Rest, Scheme, Seen, Subject,
+    Waiting,
 };
 
-static ACQUIRE: Script = script!("lock/acquire", Acquire);
+static ACQUIRE: Script = script!("lock/acquire", Acquire, "lock/take");
 static REENTER: Script = script!("lock/reenter", Reenter, "lock/set_count");
 static RELEASE: Script = script!("lock/release", Release, "lock/set_count");
 static RENEW: Script = script!("lock/renew", Renew);
@@ -34,19 +35,19 @@ pub(crate) static SCRIPTS: [&Script; 7] = [
 
 /// The scheme of the plain lock on one name.
 #[derive(Debug)]
-pub(crate) struct PlainLock {
+pub(crate) struct PlainScheme {
     subject: Subject,
     waiting: Waiting,
-    keys: LockKeys,
+    pub(super) keys: LockKeys,
 }
 
 /// The first safety poll after an event, and the longest pause between two: a message may never come.
-const PACE: Pace = Pace {
+const PACE: Pace = Pace::Doubled {
     first: Duration::from_secs(1),
     most: Duration::from_secs(10),
 };
 
-impl PlainLock {
+impl PlainScheme {
     pub(crate) fn new(name: Arc<str>) -> Self {
         let keys = LockKeys::new(name.clone());
         let line = Line::Lock;
@@ -63,17 +64,30 @@ impl PlainLock {
     }
 }
 
-impl Scheme for PlainLock {
+impl Scheme for PlainScheme {
     fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    fn plain(&self) -> &PlainScheme {
+        self
     }
 
     fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
+    /// By hash alone. If the server does not know the hash, the attempt asks whether its caller still waits before it sends
+    /// the text.
     fn acquire(&self, ask: &Ask<'_>) -> Call {
-        acquire(&self.keys, ask.bearer, ask.lease)
+        let mut args = smallvec![Arg::from(ask.bearer.field.clone()), millis(ask.lease)];
+        args.extend(ask.bearer.who.clone().map(Arg::from));
+        let used = smallvec![self.keys.lock.clone()];
+        let form = Form::Hash;
+        Call {
+            form,
+            ..self.keys.call(&ACQUIRE, used, ask.bearer, args)
+        }
     }
 
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
@@ -81,23 +95,40 @@ impl Scheme for PlainLock {
     }
 
     fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call {
-        reenter(&self.keys, bearer, lease, count)
+        let args = smallvec![
+            Arg::from(bearer.field.clone()),
+            millis(lease),
+            Arg::Int(count.into()),
+        ];
+        let used = smallvec![self.keys.lock.clone()];
+        self.keys.call(&REENTER, used, bearer, args)
     }
 
     fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call {
-        release(&self.keys, bearer, left, need)
+        let used = smallvec![self.keys.lock.clone(), self.keys.channel.clone()];
+        self.keys.release(&RELEASE, used, bearer, left, need)
     }
 
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
-        renew(&self.keys, bearer, lease)
+        let mut keys: SmallVec<_> = smallvec![self.keys.lock.clone()];
+        keys.extend(bearer.who.as_ref().map(|_| self.keys.details.clone()));
+        Row {
+            script: &RENEW,
+            keys,
+            field: bearer.field.clone(),
+            lease,
+        }
     }
 
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
-        delay_release(&self.keys, bearer, stay)
+        let args = smallvec![Arg::from(bearer.field.clone()), millis(stay)];
+        let used = smallvec![self.keys.lock.clone()];
+        self.keys.call(&DELAY_RELEASE, used, bearer, args)
     }
 
     fn inspect(&self) -> Call {
-        inspect(&self.keys)
+        let keys = smallvec![self.keys.lock.clone(), self.keys.details.clone()];
+        Call::of(&INSPECT, keys)
     }
 
     fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply> {
@@ -105,125 +136,61 @@ impl Scheme for PlainLock {
     }
 
     fn force_unlock(&self) -> Call {
-        force_unlock(&self.keys)
+        let LockKeys {
+            lock,
+            channel,
+            details,
+        } = self.keys.clone();
+        Call::of(&FORCE_UNLOCK, smallvec![lock, channel, details])
     }
 }
 
 /// The keys of one name.
 #[derive(Clone, Debug)]
-pub(crate) struct LockKeys {
-    pub(crate) lock: Arc<str>,
-    pub(crate) channel: Arc<str>,
-    details: Arc<str>,
+pub(super) struct LockKeys {
+    pub(super) lock: Arc<str>,
+    channel: Arc<str>,
+    pub(super) details: Arc<str>,
 }
 
 impl LockKeys {
-    pub(crate) fn new(name: Arc<str>) -> Self {
+    fn new(name: Arc<str>) -> Self {
         Self {
             channel: keys::lock_channel(&name),
             details: keys::holder_details(&name),
             lock: name,
         }
     }
-}
 
-/// By hash alone. If the server does not know the hash, the attempt asks whether its caller still waits before it sends the
-/// text.
-pub(crate) fn acquire(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Call {
-    let mut args: SmallVec<_> = smallvec![Arg::from(bearer.field.clone()), millis(lease)];
-    args.extend(bearer.who.clone().map(Arg::from));
-    let acquire = call(&ACQUIRE, smallvec![keys.lock.clone()], keys, bearer, args);
-    let form = Form::Hash;
-    Call { form, ..acquire }
-}
-
-pub(crate) fn reenter(keys: &LockKeys, bearer: &Bearer, lease: Duration, count: u32) -> Call {
-    let args = smallvec![
-        Arg::from(bearer.field.clone()),
-        millis(lease),
-        Arg::Int(count.into()),
-    ];
-    call(&REENTER, smallvec![keys.lock.clone()], keys, bearer, args)
-}
-
-pub(crate) fn release(keys: &LockKeys, bearer: &Bearer, left: u32, need: Duration) -> Call {
-    let args = smallvec![
-        Arg::from(bearer.field.clone()),
-        Arg::Int(left.into()),
-        millis(need),
-    ];
-    call(
-        &RELEASE,
-        smallvec![keys.lock.clone(), keys.channel.clone()],
-        keys,
-        bearer,
-        args,
-    )
-}
-
-/// `lease` zero only asks.
-pub(crate) fn renew(keys: &LockKeys, bearer: &Bearer, lease: Duration) -> Row {
-    let mut used: SmallVec<_> = smallvec![keys.lock.clone()];
-    used.extend(bearer.who.as_ref().map(|_| keys.details.clone()));
-    Row {
-        script: &RENEW,
-        keys: used,
-        field: bearer.field.clone(),
-        lease,
+    /// A call for a tenure; with the details key behind the others if it keeps details.
+    pub(super) fn call(
+        &self,
+        script: &'static Script,
+        mut keys: SmallVec<[Arc<str>; 3]>,
+        bearer: &Bearer,
+        args: SmallVec<[Arg; 3]>,
+    ) -> Call {
+        keys.extend(bearer.who.as_ref().map(|_| self.details.clone()));
+        Call {
+            args,
+            ..Call::of(script, keys)
+        }
     }
-}
 
-pub(crate) fn delay_release(keys: &LockKeys, bearer: &Bearer, stay: Duration) -> Call {
-    let args = smallvec![Arg::from(bearer.field.clone()), millis(stay)];
-    call(
-        &DELAY_RELEASE,
-        smallvec![keys.lock.clone()],
-        keys,
-        bearer,
-        args,
-    )
-}
-
-pub(crate) fn force_unlock(keys: &LockKeys) -> Call {
-    let keys = smallvec![
-        keys.lock.clone(),
-        keys.channel.clone(),
-        keys.details.clone(),
-    ];
-    Call {
-        script: &FORCE_UNLOCK,
-        keys,
-        args: SmallVec::new(),
-        form: Form::default(),
-    }
-}
-
-pub(crate) fn inspect(keys: &LockKeys) -> Call {
-    let keys = smallvec![keys.lock.clone(), keys.details.clone()];
-    Call {
-        script: &INSPECT,
-        keys,
-        args: SmallVec::new(),
-        form: Form::default(),
-    }
-}
-
-/// A call for a tenure; with the details key behind the others if it keeps details.
-fn call(
-    script: &'static Script,
-    mut used: SmallVec<[Arc<str>; 3]>,
-    keys: &LockKeys,
-    bearer: &Bearer,
-    args: SmallVec<[Arg; 3]>,
-) -> Call {
-    if bearer.who.is_some() {
-        used.push(keys.details.clone());
-    }
-    Call {
-        script,
-        keys: used,
-        args,
-        form: Form::default(),
+    pub(super) fn release(
+        &self,
+        script: &'static Script,
+        keys: SmallVec<[Arc<str>; 3]>,
+        bearer: &Bearer,
+        left: u32,
+        need: Duration,
+    ) -> Call {
+        let args = smallvec![
+            Arg::from(bearer.field.clone()),
+            Arg::Int(left.into()),
+            millis(need),
+        ];
+        self.call(script, keys, bearer, args)
     }
 }
 

@@ -7,8 +7,8 @@ use crate::protocol::scheme::{
     read_standing, scheme_of, stays,
 };
 
-fn keys() -> LockKeys {
-    LockKeys::new("orders".into())
+fn keys() -> PlainScheme {
+    PlainScheme::new("orders".into())
 }
 
 fn bearer() -> Bearer {
@@ -30,13 +30,13 @@ fn bytes(text: &str) -> Value {
 fn calls() -> Vec<(&'static str, Call)> {
     let (keys, bearer) = (keys(), bearer());
     vec![
-        ("lock/acquire", acquire(&keys, &bearer, ms(5))),
-        ("lock/reenter", reenter(&keys, &bearer, ms(5), 2)),
-        ("lock/release", release(&keys, &bearer, 1, ms(5))),
-        ("lock/renew", renew(&keys, &bearer, ms(5)).call()),
-        ("lock/delay_release", delay_release(&keys, &bearer, ms(5))),
-        ("lock/force_unlock", force_unlock(&keys)),
-        ("lock/inspect", inspect(&keys)),
+        ("lock/acquire", keys.acquire(&Ask::once(&bearer, ms(5)))),
+        ("lock/reenter", keys.reenter(&bearer, ms(5), 2)),
+        ("lock/release", keys.release(&bearer, 1, ms(5))),
+        ("lock/renew", keys.renew(&bearer, ms(5)).call()),
+        ("lock/delay_release", keys.delay_release(&bearer, ms(5))),
+        ("lock/force_unlock", keys.force_unlock()),
+        ("lock/inspect", keys.inspect()),
     ]
 }
 
@@ -75,8 +75,8 @@ fn calls_name_the_details_key_only_if_details_are_kept() {
     };
 
     let (plain, detailed) = (
-        release(&keys(), &bearer(), 0, ms(5)),
-        release(&keys(), &detailed, 0, ms(5)),
+        keys().release(&bearer(), 0, ms(5)),
+        keys().release(&detailed, 0, ms(5)),
     );
 
     assert_eq!(plain.keys.len() + 1, detailed.keys.len());
@@ -86,7 +86,7 @@ fn calls_name_the_details_key_only_if_details_are_kept() {
 
 #[test]
 fn the_lock_of_a_dead_process_is_released_whole_with_its_details() {
-    let scheme = scheme_of(&inspect(&keys())).unwrap();
+    let scheme = scheme_of(&keys().inspect()).unwrap();
 
     let call = scheme.abandon(&dead_bearer("client:7".into()));
 

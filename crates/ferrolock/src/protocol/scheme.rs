@@ -10,10 +10,13 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Role, Value};
-use super::lock::PlainLock;
+use super::fenced_lock::FencedScheme;
+use super::lock::PlainScheme;
+use super::pace::Pace;
 use super::renewal::Row;
 #[cfg(test)]
 use super::several::Several;
+use super::spin_lock::SpinScheme;
 
 /// One kind of lock on one name.
 pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
@@ -32,20 +35,36 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         Wake::Front
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call;
-    fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply>;
+    /// What a kind does not do in its own way, it does as the plain lock on its name.
+    fn plain(&self) -> &PlainScheme;
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        self.plain().acquire(ask)
+    }
+
+    fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
+        self.plain().read_acquire(reply)
+    }
 
     /// One more hold of a tenure that the server has; leaves that count.
-    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call;
+    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call {
+        self.plain().reenter(bearer, lease, count)
+    }
 
     /// Leaves that many holds of a tenure, which need that much time.
-    fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call;
+    fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call {
+        self.plain().release(bearer, left, need)
+    }
 
     /// A row of a batch: see [`renewal`](super::renewal). `lease` zero only asks.
-    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row;
+    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
+        self.plain().renew(bearer, lease)
+    }
 
     /// Ends the last hold of a tenure; the name stays taken for `stay`.
-    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call;
+    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
+        self.plain().delay_release(bearer, stay)
+    }
 
     /// The keys that have fields of holders and waiters, for an engine that frees those of dead processes.
     fn searched(&self) -> SmallVec<[Arc<str>; 1]> {
@@ -57,12 +76,18 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         self.release(bearer, 0, Duration::ZERO)
     }
 
-    fn inspect(&self) -> Call;
+    fn inspect(&self) -> Call {
+        self.plain().inspect()
+    }
 
     /// The rest of the lease (`None`: free) and the holders.
-    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply>;
+    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply> {
+        self.plain().read_inspect(reply)
+    }
 
-    fn force_unlock(&self) -> Call;
+    fn force_unlock(&self) -> Call {
+        self.plain().force_unlock()
+    }
 }
 
 impl dyn Scheme {
@@ -82,6 +107,8 @@ pub(crate) struct Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Line {
     Lock,
+    Fenced,
+    Spin,
     #[cfg(test)]
     Several,
 }
@@ -92,7 +119,9 @@ pub(crate) fn scheme_of(call: &Call) -> Option<Arc<dyn Scheme>> {
     let (folder, _) = call.script.name.split_once('/')?;
     let name = call.keys.first()?.clone();
     match folder {
-        "lock" => Some(Arc::new(PlainLock::new(name))),
+        "lock" => Some(Arc::new(PlainScheme::new(name))),
+        "fenced_lock" => Some(Arc::new(FencedScheme::new(name))),
+        "spin_lock" => Some(Arc::new(SpinScheme::new(name, SpinScheme::PACE))),
         #[cfg(test)]
         "several" => Some(Arc::new(Several::new(name))),
         _ => None,
@@ -140,14 +169,6 @@ pub(crate) struct Waiting {
     pub(crate) is_courteous: bool,
 }
 
-/// The pauses between attempts that no event asks for: the first after an event, doubled from one to the next up to the
-/// longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
-    pub(crate) first: Duration,
-    pub(crate) most: Duration,
-}
-
 /// What an attempt asks for.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
@@ -159,6 +180,22 @@ pub(crate) struct Ask<'a> {
         expect(dead_code, reason = "no kind with places is built yet")
     )]
     pub(crate) waits: bool,
+    /// The largest fence that this client has seen: a new one is larger.
+    pub(crate) fence_floor: u64,
+}
+
+#[cfg(test)]
+impl<'a> Ask<'a> {
+    /// For a caller that does not wait, and has seen no fence.
+    pub(crate) fn once(bearer: &'a Bearer, lease: Duration) -> Self {
+        let (waits, fence_floor) = (false, 0);
+        Self {
+            bearer,
+            lease,
+            waits,
+            fence_floor,
+        }
+    }
 }
 
 /// A tenure as scripts see it: its field, and whether it keeps details for people.

@@ -9,11 +9,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys::{lock_channel, prefixed};
-use super::lock::PlainLock;
-use super::renewal::Row;
+use super::lock::PlainScheme;
+use super::pace::Pace;
 use super::scheme::{
-    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Pace, Rest, Scheme, Seen, Subject,
-    Waiting, Wake,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Rest, Scheme, Subject, Waiting, Wake,
 };
 
 static ACQUIRE: Script = script!("several/acquire", Acquire);
@@ -23,7 +22,7 @@ static RELEASE: Script = script!("several/release", Release);
 pub(crate) struct Several {
     subject: Subject,
     waiting: Waiting,
-    plain: PlainLock,
+    plain: PlainScheme,
     channel: Arc<str>,
     queue: Arc<str>,
 }
@@ -34,11 +33,11 @@ impl Several {
         let channel = lock_channel(&name);
         let line = Line::Several;
         Self {
-            plain: PlainLock::new(name.clone()),
+            plain: PlainScheme::new(name.clone()),
             queue: prefixed("several_queue", &name),
             waiting: Waiting {
                 channel: Some(channel.clone()),
-                pace: Pace {
+                pace: Pace::Doubled {
                     first: Duration::from_secs(100),
                     most: Duration::from_secs(100),
                 },
@@ -54,6 +53,10 @@ impl Several {
 impl Scheme for Several {
     fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    fn plain(&self) -> &PlainScheme {
+        &self.plain
     }
 
     fn waiting(&self) -> &Waiting {
@@ -104,10 +107,6 @@ impl Scheme for Several {
         }
     }
 
-    fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Call {
-        self.plain.reenter(bearer, lease, count)
-    }
-
     fn release(&self, bearer: &Bearer, _left: u32, _need: Duration) -> Call {
         Call {
             script: &RELEASE,
@@ -119,26 +118,6 @@ impl Scheme for Several {
             args: smallvec![Arg::from(bearer.field.clone())],
             form: Form::default(),
         }
-    }
-
-    fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
-        self.plain.renew(bearer, lease)
-    }
-
-    fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Call {
-        self.plain.delay_release(bearer, stay)
-    }
-
-    fn inspect(&self) -> Call {
-        self.plain.inspect()
-    }
-
-    fn read_inspect(&self, reply: Value) -> Result<(Option<Rest>, Vec<Seen>), BadReply> {
-        self.plain.read_inspect(reply)
-    }
-
-    fn force_unlock(&self) -> Call {
-        self.plain.force_unlock()
     }
 }
 

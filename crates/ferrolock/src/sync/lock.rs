@@ -20,7 +20,7 @@ use crate::name::LockName;
 use crate::options::{Lease, LockOptions, Reentry, check_wait};
 use crate::owner::Owner;
 use crate::protocol::call::{Call, Value};
-use crate::protocol::lock::{PlainLock, write_details};
+use crate::protocol::lock::{PlainScheme, write_details};
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
@@ -55,7 +55,7 @@ impl<K: Lockable> Lock<K> {
     pub(crate) fn of_scheme(
         alive: Arc<Alive>,
         name: &str,
-        scheme: impl FnOnce(Arc<str>) -> Arc<dyn Scheme>,
+        scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
     ) -> Self {
         let prefix = &alive.core.settings.key_prefix;
         let name = if prefix.is_empty() {
@@ -63,7 +63,7 @@ impl<K: Lockable> Lock<K> {
         } else {
             LockName::new(format!("{prefix}{name}"))
         };
-        let scheme = name.map(|name| scheme(name.as_arc().clone()));
+        let scheme = name.and_then(|name| scheme(name.as_arc().clone()));
         Self {
             alive,
             scheme,
@@ -71,6 +71,18 @@ impl<K: Lockable> Lock<K> {
             used: AtomicBool::new(false),
             kind: PhantomData,
         }
+    }
+
+    /// The same handle with another scheme of its kind.
+    pub(super) fn with_scheme(
+        mut self,
+        scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
+    ) -> Self {
+        self.scheme = self.scheme.clone().and_then(|old| {
+            let name = old.name();
+            scheme(name.clone()).map_err(|error| error.of(name))
+        });
+        self
     }
 
     /// A fixed lease: never renewed, over at its end.
@@ -354,7 +366,7 @@ impl<K: Named> Lock<K> {
 
 impl Lock<Plain> {
     pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
-        Self::of_scheme(alive, name, |name| Arc::new(PlainLock::new(name)))
+        Self::of_scheme(alive, name, |name| Ok(Arc::new(PlainScheme::new(name))))
     }
 
     /// The same owner's second acquisition is [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) instead of

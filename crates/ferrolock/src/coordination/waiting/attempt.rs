@@ -194,6 +194,7 @@ impl Attempt {
         self.request.leave_place();
         let tenure = self.tenure.clone();
         if let Some(fence) = fence {
+            tenure.core.saw_fence(fence);
             let _ = tenure.fence.set(fence);
         }
         let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
@@ -222,6 +223,7 @@ fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
         bearer: &tenure.bearer,
         lease,
         waits: request.patience != Patience::None,
+        fence_floor: tenure.core.fence_floor(),
     })
 }
 

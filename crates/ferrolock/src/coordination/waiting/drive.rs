@@ -204,7 +204,11 @@ impl DriverTask {
             }
             Attempted::Busy(busy) => {
                 under_way.trouble = None;
-                self.with_driver(|driver, now| driver.found_busy(now, id, busy));
+                let pause = self.own_pause();
+                self.with_driver(|driver, now| {
+                    driver.set_own_pause(pause);
+                    driver.found_busy(now, id, busy);
+                });
                 self.tell_busy();
             }
             Attempted::Withdrawn => {
@@ -237,6 +241,12 @@ impl DriverTask {
                     .for_each(|request| request.fail(failure.clone().into()));
             }
         }
+    }
+
+    /// The pause after this attempt, where the user's code decides: it is called while no lock of ours is held.
+    fn own_pause(&self) -> Option<Duration> {
+        let polls = self.with_driver(|driver, _| driver.polls())?;
+        self.scheme.waiting().pace.own_pause(polls)
     }
 
     /// Answers `busy` to the callers that came before the last attempt was sent and do not wait.

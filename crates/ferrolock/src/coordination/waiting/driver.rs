@@ -12,6 +12,7 @@
 mod cause;
 mod courtesy;
 mod lateness;
+mod pauses;
 mod places;
 mod tries;
 pub(crate) use cause::Cause;
@@ -23,13 +24,9 @@ use std::time::Duration;
 use crate::coordination::waiting::driver::courtesy::OurRelease;
 use crate::coordination::waiting::driver::lateness::ANSWER_MAX;
 use crate::engine::Tick;
-use crate::protocol::scheme::{Busy, Pace, Rest, Waiting, Wake};
+use crate::protocol::pace::Pace;
+use crate::protocol::scheme::{Busy, Rest, Waiting, Wake};
 
-/// Pauses when the subscription was refused.
-const BLIND: Pace = Pace {
-    first: Duration::from_millis(25),
-    most: Duration::from_secs(1),
-};
 /// How long a subscription stays after the last waiter: where one call waited, another one often follows soon.
 const DELAY_RELEASE: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
@@ -48,7 +45,10 @@ pub(crate) struct Driver<W> {
     /// Messages and gaps so far.
     heard: u64,
     listening: Listening,
-    pause: Duration,
+    /// Pauses in a row that no event has ended.
+    polls: u32,
+    /// The next pause, where the user's code decides.
+    own_pause: Option<Duration>,
     /// Since when the server owes an answer.
     silent_since: Option<Tick>,
     /// When the first of several grants in a row that were too late came.
@@ -160,7 +160,8 @@ impl<W> Driver<W> {
             cause: Cause::Arrival,
             heard: 0,
             listening,
-            pause: waiting.pace.first,
+            polls: 0,
+            own_pause: None,
             silent_since: None,
             too_slow_since: None,
             busy: None,
@@ -168,7 +169,7 @@ impl<W> Driver<W> {
             ours: OurRelease::None,
             releases: 0,
             idle_since: None,
-            pace: waiting.pace,
+            pace: waiting.pace.clone(),
             is_courteous: waiting.is_courteous,
             has_places: waiting.has_places,
             named: None,
@@ -252,9 +253,9 @@ impl<W> Driver<W> {
     /// There will be no subscription: attempts follow the clock alone.
     pub(super) fn not_listening(&mut self, now: Tick) {
         self.listening = Listening::Refused;
-        self.pause = BLIND.first;
-        let pause = self.jittered(BLIND.first);
-        self.try_at(now.after(pause), Cause::SafetyPoll);
+        self.polls = 0;
+        let poll = self.poll(now);
+        self.try_at(poll, Cause::SafetyPoll);
     }
 
     /// A message came; `wake` says for which waiters.
@@ -281,7 +282,7 @@ impl<W> Driver<W> {
 
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
-        self.pause = self.pace().first;
+        self.polls = 0;
         if self.attempt.is_some() {
             self.cause = cause;
             return;
@@ -322,12 +323,12 @@ impl<W> Driver<W> {
         self.attempt = None;
         self.silent_since = None;
         self.too_slow_since = None;
-        self.pause = self.pace().first;
+        self.polls = 0;
         // It is busy now, and this client is the holder: the next in line waits for our own release.
         self.busy = Some((now, Rest::Left(lease)));
         self.due = Some(match more {
             true => (now, Cause::More),
-            false => (now.after(self.jittered(self.pause)), Cause::SafetyPoll),
+            false => (self.poll(now), Cause::SafetyPoll),
         });
         let position = self.line.iter().position(|waiter| waiter.id == id);
         let waiter = position.and_then(|position| self.line.remove(position));
@@ -353,8 +354,8 @@ impl<W> Driver<W> {
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
         }
-        let poll = (now.after(self.jittered(self.pause)), Cause::SafetyPoll);
-        self.pause = (self.pause * 2).min(self.pace().most);
+        let poll = (self.poll(now), Cause::SafetyPoll);
+        self.polls = self.polls.saturating_add(1);
         self.due = Some(match rest {
             Rest::Left(left) if now.after(left + Duration::from_millis(1)) < poll.0 => {
                 (now.after(left + Duration::from_millis(1)), Cause::LeaseEnd)
@@ -387,8 +388,8 @@ impl<W> Driver<W> {
     pub(super) fn failed(&mut self, now: Tick) {
         self.attempt = None;
         self.silent_since.get_or_insert(now);
-        let pause = self.jittered(Duration::from_millis(100));
-        self.try_at(now.after(pause), Cause::Reconnected);
+        let at = self.after_failure(now);
+        self.try_at(at, Cause::Reconnected);
     }
 
     /// There is a connection again.
@@ -474,18 +475,6 @@ impl<W> Driver<W> {
         if self.due.is_none_or(|(due, _)| at < due) {
             self.due = Some((at, cause));
         }
-    }
-
-    fn pace(&self) -> Pace {
-        match self.listening {
-            Listening::Refused => BLIND,
-            _ => self.pace,
-        }
-    }
-
-    /// Up to a quarter less, so that processes do not ask in step.
-    fn jittered(&mut self, pause: Duration) -> Duration {
-        pause.mul_f64(1.0 - self.random.f64() / 4.0)
     }
 }
 

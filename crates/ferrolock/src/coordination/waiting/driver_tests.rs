@@ -11,7 +11,7 @@ pub(super) fn at(ms: u64) -> Tick {
 pub(super) fn waiting() -> Waiting {
     Waiting {
         channel: Some("channel".into()),
-        pace: Pace {
+        pace: Pace::Doubled {
             first: Duration::from_secs(1),
             most: Duration::from_secs(10),
         },

@@ -11,8 +11,9 @@ use super::environment::{Environment, StoreCaller, StoreTry};
 use super::folder::{Folder, FolderTry};
 use crate::engine::{Clock, Failure, KEEPER_THREAD, Listener, Signal, Tick};
 use crate::protocol::call::{Call, Value};
-use crate::protocol::lock::{self, LockKeys};
-use crate::protocol::scheme::Bearer;
+use crate::protocol::keys::lock_channel;
+use crate::protocol::lock::PlainScheme;
+use crate::protocol::scheme::{Ask, Bearer, Scheme};
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -31,8 +32,8 @@ fn store(size: usize) -> (&'static Environment, tempfile::TempDir) {
 }
 
 /// A lock with a long name, and an owner for it.
-fn lock(number: usize) -> (LockKeys, Bearer) {
-    let keys = LockKeys::new(format!("{} {number}", "name".repeat(50)).into());
+fn lock(number: usize) -> (PlainScheme, Bearer) {
+    let keys = PlainScheme::new(format!("{} {number}", "name".repeat(50)).into());
     let who = Some(Arc::from("1\nhost\nlabel"));
     let field = Arc::from(format!("client:{number}"));
     (keys, Bearer { field, who })
@@ -48,16 +49,12 @@ async fn run(environment: &'static Environment, call: Call) -> Result<Value, Fai
 
 async fn acquire(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
     let (keys, bearer) = lock(number);
-    run(environment, lock::acquire(&keys, &bearer, LEASE)).await
+    run(environment, keys.acquire(&Ask::once(&bearer, LEASE))).await
 }
 
 async fn release(environment: &'static Environment, number: usize) -> Result<Value, Failure> {
     let (keys, bearer) = lock(number);
-    run(
-        environment,
-        lock::release(&keys, &bearer, 0, Duration::ZERO),
-    )
-    .await
+    run(environment, keys.release(&bearer, 0, Duration::ZERO)).await
 }
 
 fn code(reply: &Result<Value, Failure>) -> &str {
@@ -92,14 +89,14 @@ async fn a_full_store_refuses_new_locks_but_renews_and_releases() {
     assert_eq!(code(&acquire(environment, taken).await), "OOM");
     for number in 0..taken {
         let (keys, bearer) = lock(number);
-        let renewed = run(environment, lock::renew(&keys, &bearer, 2 * LEASE).call()).await;
+        let renewed = run(environment, keys.renew(&bearer, 2 * LEASE).call()).await;
         assert_eq!(renewed, Ok(Value::List(vec![Value::Int(1)])), "{number}");
     }
     for number in 0..taken / 2 {
         assert_eq!(release(environment, number).await, Ok(Value::Int(0)));
     }
     for number in taken / 2..taken / 2 + 10 {
-        let forced = lock::force_unlock(&lock(number).0);
+        let forced = lock(number).0.force_unlock();
         assert_eq!(run(environment, forced).await, Ok(Value::Int(1)));
     }
 
@@ -121,7 +118,7 @@ async fn a_store_full_of_expired_locks_makes_room() {
     let (environment, _folder) = store(8 << 20);
     let taken = fill(environment, 0).await;
     let (keys, bearer) = lock(taken);
-    let call = lock::acquire(&keys, &bearer, LEASE);
+    let call = keys.acquire(&Ask::once(&bearer, LEASE));
 
     let tried = environment.perform(move |store| {
         let over = store.folder.header.micros() + 2 * 1_000_000 * LEASE.as_secs().cast_signed();
@@ -155,7 +152,12 @@ async fn a_full_store_still_has_room_for_listeners() {
     let theirs = listener.clone();
     let listening = environment.perform(move |store| {
         let bind = |session: &str| environment.hear(session);
-        store.listen(keys.channel.as_bytes(), 1, theirs, bind)
+        store.listen(
+            lock_channel(keys.subject().name.as_ref()).as_bytes(),
+            1,
+            theirs,
+            bind,
+        )
     });
 
     listening.await.unwrap();
@@ -167,7 +169,7 @@ async fn a_full_store_still_has_room_for_listeners() {
 async fn an_acquire_that_comes_too_late_is_not_made() {
     let (environment, _folder) = store(8 << 20);
     let (keys, bearer) = lock(0);
-    let call = || lock::acquire(&keys, &bearer, LEASE);
+    let call = || keys.acquire(&Ask::once(&bearer, LEASE));
 
     let by = |late: Tick| StoreCaller {
         late: Some(late),

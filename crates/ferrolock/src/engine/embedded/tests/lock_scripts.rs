@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::*;
 use crate::engine::{Listener, Signal};
 use crate::protocol::call::Role;
-use crate::protocol::lock::{self, LockKeys, SCRIPTS};
+use crate::protocol::lock::{self, PlainScheme, SCRIPTS};
 use crate::protocol::renewal::{self, RowError};
 use crate::protocol::scheme::{
-    AttemptReply, Bearer, Details, Granted, Release, Rest, Seen, Standing, read_force_unlock,
-    read_release, read_standing,
+    Ask, AttemptReply, Bearer, Details, Granted, Release, Rest, Scheme, Seen, Standing,
+    read_force_unlock, read_release, read_standing,
 };
 
 struct Table {
     engine: Arc<MemoryEngine>,
-    keys: LockKeys,
+    keys: PlainScheme,
 }
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -38,45 +38,42 @@ fn named(field: &str) -> Bearer {
 impl Table {
     fn new() -> Self {
         let engine = MemoryEngine::open(None);
-        let keys = LockKeys::new("orders".into());
+        let keys = PlainScheme::new("orders".into());
         Self { engine, keys }
     }
 
     fn acquire(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
-        let reply = run(&self.engine, lock::acquire(&self.keys, bearer, lease));
+        let reply = run(&self.engine, self.keys.acquire(&Ask::once(bearer, lease)));
         lock::read_acquire(reply.unwrap()).unwrap()
     }
 
     fn reenter(&self, bearer: &Bearer, lease: Duration, count: u32) -> Standing {
-        let reply = run(
-            &self.engine,
-            lock::reenter(&self.keys, bearer, lease, count),
-        );
+        let reply = run(&self.engine, self.keys.reenter(bearer, lease, count));
         read_standing(reply.unwrap()).unwrap()
     }
 
     fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Release {
-        let reply = run(&self.engine, lock::release(&self.keys, bearer, left, need));
+        let reply = run(&self.engine, self.keys.release(bearer, left, need));
         read_release(reply.unwrap(), left).unwrap()
     }
 
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Standing {
-        let row = lock::renew(&self.keys, bearer, lease);
+        let row = self.keys.renew(bearer, lease);
         renewal::read_one(run(&self.engine, row.call()).unwrap()).unwrap()
     }
 
     fn delay_release(&self, bearer: &Bearer, stay: Duration) -> Standing {
-        let reply = run(&self.engine, lock::delay_release(&self.keys, bearer, stay));
+        let reply = run(&self.engine, self.keys.delay_release(bearer, stay));
         read_standing(reply.unwrap()).unwrap()
     }
 
     fn force_unlock(&self) -> bool {
-        let reply = run(&self.engine, lock::force_unlock(&self.keys));
+        let reply = run(&self.engine, self.keys.force_unlock());
         read_force_unlock(reply.unwrap()).unwrap()
     }
 
     fn inspect(&self) -> (Option<Rest>, Vec<Seen>) {
-        let reply = run(&self.engine, lock::inspect(&self.keys));
+        let reply = run(&self.engine, self.keys.inspect());
         lock::read_inspect(reply.unwrap()).unwrap()
     }
 
@@ -163,14 +160,14 @@ fn a_key_of_another_type_is_the_servers_error() {
     let (keys, a) = (&table.keys, &bearer("a:1"));
 
     for call in [
-        lock::acquire(keys, a, LEASE),
-        lock::reenter(keys, a, LEASE, 2),
-        lock::release(keys, a, 0, LEASE),
-        lock::release(keys, a, 1, LEASE),
-        lock::renew(keys, a, LEASE).call(),
-        lock::delay_release(keys, a, LEASE),
-        lock::force_unlock(keys),
-        lock::inspect(keys),
+        keys.acquire(&Ask::once(a, LEASE)),
+        keys.reenter(a, LEASE, 2),
+        keys.release(a, 0, LEASE),
+        keys.release(a, 1, LEASE),
+        keys.renew(a, LEASE).call(),
+        keys.delay_release(a, LEASE),
+        keys.force_unlock(),
+        keys.inspect(),
     ] {
         let name = call.script.name;
         let wrong = "Operation against a key holding the wrong kind of value";
@@ -257,14 +254,14 @@ async fn renew_gives_a_deadline_to_a_lock_that_lost_it() {
 async fn each_row_of_a_renewal_answers_for_itself() {
     let table = Table::new();
     let names = ["held", "gone", "taken", "text", "endless", "long"];
-    let keys = names.map(|name| LockKeys::new(name.into()));
+    let keys = names.map(|name| PlainScheme::new(name.into()));
     let (a, b) = (bearer("a:1"), bearer("b:1"));
     for (at, by, lease) in [(0, &a, 10_000), (2, &b, 10_000), (5, &a, 60_000)] {
-        run(&table.engine, lock::acquire(&keys[at], by, ms(lease))).unwrap();
+        run(&table.engine, keys[at].acquire(&Ask::once(by, ms(lease)))).unwrap();
     }
     table.put("redis.call('SET', 'text', '1') redis.call('HSET', 'endless', 'a:1', 1)");
 
-    let rows = keys.map(|keys| lock::renew(&keys, &a, LEASE));
+    let rows = keys.map(|keys| keys.renew(&a, LEASE));
     let reply = run(&table.engine, renewal::batch(&rows).unwrap()).unwrap();
 
     let wrong = RowError {
@@ -289,13 +286,13 @@ async fn each_row_of_a_renewal_answers_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn each_row_with_details_renews_its_own_details() {
     let table = Table::new();
-    let keys = ["one", "two"].map(|name| LockKeys::new(name.into()));
+    let keys = ["one", "two"].map(|name| PlainScheme::new(name.into()));
     let a = named("a:1");
     for keys in &keys {
-        run(&table.engine, lock::acquire(keys, &a, ms(10_000))).unwrap();
+        run(&table.engine, keys.acquire(&Ask::once(&a, ms(10_000)))).unwrap();
     }
 
-    let rows = keys.map(|keys| lock::renew(&keys, &a, LEASE));
+    let rows = keys.map(|keys| keys.renew(&a, LEASE));
     let reply = run(&table.engine, renewal::batch(&rows).unwrap()).unwrap();
 
     assert_eq!(renewal::read(reply, 2), Ok(vec![Ok(Standing::Ours); 2]));
@@ -315,9 +312,9 @@ async fn each_row_with_details_renews_its_own_details() {
 fn if_every_row_failed_the_error_is_the_reply() {
     let table = Table::new();
     table.put("redis.call('SET', 'one', '1') redis.call('SET', 'two', '1')");
-    let keys = ["one", "two"].map(|name| LockKeys::new(name.into()));
+    let keys = ["one", "two"].map(|name| PlainScheme::new(name.into()));
 
-    let rows = keys.map(|keys| lock::renew(&keys, &bearer("a:1"), LEASE));
+    let rows = keys.map(|keys| keys.renew(&bearer("a:1"), LEASE));
 
     let wrong = "Operation against a key holding the wrong kind of value";
     let reply = run(&table.engine, renewal::batch(&rows).unwrap());
@@ -427,7 +424,7 @@ async fn details_that_cannot_be_kept_are_left_out() {
     let (rest, seen) = table.inspect();
     assert_eq!(rest, Some(Rest::Left(ms(60_000))));
     assert_eq!((seen.len(), seen[0].details.clone()), (1, None));
-    let channel = table.keys.channel.clone();
+    let channel = crate::protocol::keys::lock_channel("orders");
     let _listening = finish(table.engine.listen(channel, Arc::new(Deaf))).unwrap();
 
     assert_eq!(table.release(&a, 0, LEASE), Release::Free { heard: 1 });

@@ -16,8 +16,9 @@ use super::super::rows;
 use super::super::session::socket_name;
 use crate::engine::{Engine, Failure, Lane, Listener, Signal, unpoisoned};
 use crate::protocol::call::{Arg, Call, Form, Script, Value};
-use crate::protocol::lock::{self, LockKeys};
-use crate::protocol::scheme::{Bearer, dead_bearer};
+use crate::protocol::keys::lock_channel;
+use crate::protocol::lock::PlainScheme;
+use crate::protocol::scheme::{Ask, Bearer, Scheme, dead_bearer};
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -75,7 +76,7 @@ impl Stage {
             field: "us:1".into(),
             who: None,
         };
-        self.run(lock::acquire(&LockKeys::new(name.into()), &bearer, LEASE))
+        self.run(PlainScheme::new(name.into()).acquire(&Ask::once(&bearer, LEASE)))
             .await
     }
 
@@ -273,7 +274,7 @@ async fn three_dead_holders_under_one_name_are_freed_by_one_call() {
 #[tokio::test]
 async fn of_twenty_dead_holders_a_call_frees_sixteen_and_the_next_one_the_others() {
     let stage = Stage::new().await;
-    let channel = &*LockKeys::new("x".into()).channel.to_string().leak();
+    let channel = &*lock_channel("x").to_string().leak();
     let other = stage.other("them").await;
     let socket = other.listens(&stage, channel).await;
     stage.dead_holders("x", 20).await;
@@ -316,7 +317,7 @@ async fn a_dead_holder_with_a_delayed_release_is_not_freed() {
         field: "them:1".into(),
         who: None,
     };
-    let stay = lock::delay_release(&LockKeys::new("x".into()), &bearer, LEASE);
+    let stay = PlainScheme::new("x".into()).delay_release(&bearer, LEASE);
     assert_eq!(stage.run(stay).await, Ok(Value::Int(1)));
     them.dies();
 
@@ -332,13 +333,13 @@ fn listeners_are_looked_for_on_channels_and_not_on_other_keys() {
     let keys: Vec<String> = (0..100).map(|number| format!("lock {number}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let renewals = text_call("return 1", &keys, &[]);
-    let lock = LockKeys::new("x".into());
-    let release = lock::release(&lock, &dead_bearer("client:7".into()), 0, Duration::ZERO);
+    let lock = PlainScheme::new("x".into());
+    let release = lock.release(&dead_bearer("client:7".into()), 0, Duration::ZERO);
 
     assert_eq!(super::call::Needed::of(&renewals).channels.len(), 0);
     let needed = super::call::Needed::of(&release);
     let channels: Vec<_> = needed.channels.iter().map(|(name, _)| &**name).collect();
-    assert_eq!(channels, [lock.channel.as_bytes()]);
+    assert_eq!(channels, [lock_channel("x").as_bytes()]);
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! Random calls: few keys and fields, so that calls share them; wrong types, odd numbers, options in any case.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::protocol::call::{Arg, Call as ScriptCall};
+use crate::protocol::fenced_lock::FencedScheme;
 use crate::protocol::key_type;
-use crate::protocol::lock::{self, LockKeys};
+use crate::protocol::lock::{self, PlainScheme};
 use crate::protocol::renewal::{self, Row};
-use crate::protocol::scheme::Bearer;
+use crate::protocol::scheme::{Ask, Bearer, Scheme};
+use crate::protocol::spin_lock::SpinScheme;
 
 /// One call of a batch.
 #[derive(Clone, Debug)]
@@ -28,7 +31,7 @@ pub(super) enum Way {
 }
 
 /// The keys that calls act on; in the order of [`Kind`], then those of locks.
-pub(super) const KEYS: [&str; 12] = [
+pub(super) const KEYS: [&str; 14] = [
     "s1",
     "s2",
     "h1",
@@ -41,6 +44,8 @@ pub(super) const KEYS: [&str; 12] = [
     "lock2",
     "ferrolock_holder:{lock1}",
     "ferrolock_holder:{lock2}",
+    "redisson_lock_token:{lock1}",
+    "redisson_lock_token:{lock2}",
 ];
 
 /// How a command is made up: its name, its first words, options (any, in any order), last words (once or more).
@@ -272,14 +277,14 @@ const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
 pub(super) struct Source {
     random: fastrand::Rng,
     /// The first two are locks of their own, the others are keys of other calls.
-    locks: [LockKeys; 4],
+    locks: [PlainScheme; 4],
 }
 
 impl Source {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             random: fastrand::Rng::with_seed(seed),
-            locks: ["lock1", "lock2", "s1", "h1"].map(|name| LockKeys::new(name.into())),
+            locks: ["lock1", "lock2", "s1", "h1"].map(|name| PlainScheme::new(name.into())),
         }
     }
 
@@ -405,16 +410,27 @@ impl Source {
         };
         let lease = Duration::from_millis(if lease < 16 { 0 } else { lease });
         let count = self.random.u32(0..4);
-        let keys = &self.locks[self.random.usize(..2)].clone();
+        let lock: Arc<str> = ["lock1", "lock2"][self.random.usize(..2)].into();
+        let keys: Box<dyn Scheme> = match self.random.u8(..4) {
+            0..=1 => Box::new(PlainScheme::new(lock)),
+            2 => Box::new(FencedScheme::new(lock)),
+            _ => Box::new(SpinScheme::new(lock, SpinScheme::PACE)),
+        };
+        // Larger than any time in microseconds, which is not the same on all sides.
+        let fence_floor = (1 << 52) + self.random.u64(..5);
+        let ask = Ask {
+            fence_floor,
+            ..Ask::once(&bearer, lease)
+        };
         words_of(&match self.random.u8(..12) {
-            0..=2 => lock::acquire(keys, &bearer, lease),
-            3..=4 => lock::reenter(keys, &bearer, lease, count),
-            5..=6 => lock::release(keys, &bearer, count, lease),
+            0..=2 => keys.acquire(&ask),
+            3..=4 => keys.reenter(&bearer, lease, count),
+            5..=6 => keys.release(&bearer, count, lease),
             7 => renewal::batch(&self.renewals(&bearer, lease)).unwrap(),
-            8 => lock::delay_release(keys, &bearer, lease),
-            9 => lock::force_unlock(keys),
-            10 => key_type::ask(&keys.lock),
-            _ => lock::inspect(keys),
+            8 => keys.delay_release(&bearer, lease),
+            9 => keys.force_unlock(),
+            10 => key_type::ask(keys.name()),
+            _ => keys.inspect(),
         })
     }
 
@@ -426,7 +442,7 @@ impl Source {
         let keys = self.locks[..most].iter().cycle();
         keys.skip(first)
             .take(count)
-            .map(|keys| lock::renew(keys, bearer, lease))
+            .map(|keys| keys.renew(bearer, lease))
             .collect()
     }
 }
