@@ -8,9 +8,9 @@
 //! | keeper, one per process | its own OS thread | offers, deadlines, renewals, dropped guards, debts |
 //!
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
-//! Locks are taken in this order: names, tenure, a request's first attempt, the process's keeper, its state, slot, pending
-//! work, unlock answer; random numbers last. While one is held, no foreign code runs: no waker of a caller, no log or metrics
-//! sink, no end of a connection.
+//! Locks are taken in this order: names, tenure, a request's first attempt, its place on the server, the process's keeper,
+//! its state, slot, the kind of a piece of pending work, pending work, unlock answer; late grants, idle timers and random
+//! numbers last. While one is held, no foreign code runs: no waker of a caller, no log or metrics sink, no end of a connection.
 
 mod alive;
 #[cfg(all(test, feature = "embedded"))]
@@ -18,6 +18,9 @@ mod backlog_tests;
 mod core;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
+mod foreign;
+#[cfg(all(test, feature = "embedded"))]
+mod foreign_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod giving_back_tests;
 pub(crate) mod holding;
@@ -37,5 +40,6 @@ pub(crate) mod waiting;
 
 pub(crate) use self::alive::Alive;
 pub(crate) use self::core::Core;
+pub(crate) use self::foreign::safely;
 pub(crate) use self::holding::tenure::Tenure;
 pub(crate) use crate::engine::unpoisoned;

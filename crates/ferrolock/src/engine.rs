@@ -69,6 +69,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// The clock that deadlines of this engine are read from.
     fn clock(&self) -> Clock;
 
+    /// Whether other processes can hold what it keeps. Where none can, no client need pause for less than a millisecond.
+    fn is_shared_with_processes(&self) -> bool {
+        true
+    }
+
     /// The seed that random pauses and ids of its client are drawn from. `None`: the system's randomness.
     fn seed(&self) -> Option<u64> {
         None

@@ -158,7 +158,8 @@ impl Core {
 
     /// The same for a driver, whose pauses are shorter than the grain of the runtime's timers.
     pub(super) async fn nap_until(&self, until: Tick) {
-        self.naps.sleep_until(&self.clock(), until).await;
+        let is_fine = self.engine.is_shared_with_processes();
+        self.naps.sleep_until(&self.clock(), is_fine, until).await;
     }
 
     /// The runtime that waiting runs in: the one given, else the one current at the first call.

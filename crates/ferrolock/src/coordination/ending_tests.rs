@@ -46,7 +46,7 @@ async fn the_last_handle_waits_for_a_grant_until_its_release_is_answered() {
     assert_eq!(core.pending.releases(), 1);
 
     engine.next_of(Match::script(RELEASE), Lie::DelayReply(ms(100)));
-    grant.release_in_background();
+    drop(grant);
     assert_eq!(core.pending.releases(), 1);
     sleep(ms(99)).await;
     assert_eq!(core.pending.releases(), 1);

@@ -20,7 +20,6 @@ mod tests;
 pub(super) mod watch;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ use crate::coordination::keeper::kept::{Kept, Offered, Owes};
 use crate::coordination::keeper::pending::{PendingWork, WorkKind};
 use crate::coordination::keeper::watch::{Due, Watch};
 use crate::coordination::timer::Timer;
-use crate::coordination::{Core, unpoisoned};
+use crate::coordination::{Core, safely, unpoisoned};
 use crate::engine::{Clock, KEEPER_THREAD, Lane, Tick};
 use crate::error::LostReason;
 use crate::figures;
@@ -393,13 +392,5 @@ fn offer_over(watched: &Watched) {
     if watched.withdraw() {
         figures::offer_withdrawn();
         tracing::debug!(lock = %watched.hold.name(), "offer withdrawn: its future was not polled");
-    }
-}
-
-/// Wakers and log sinks are foreign code: a panic in one of them must not end the rest of the agenda.
-fn safely(work: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        let told = || tracing::error!("the keeper was interrupted by a panic and goes on");
-        let _ = catch_unwind(told);
     }
 }

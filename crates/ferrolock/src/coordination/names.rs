@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::coordination::holding::count::Few;
+use crate::coordination::holding::count::{Few, ReleaseEnd};
 use crate::coordination::waiting::Request;
 use crate::coordination::waiting::driver::Driver;
 use crate::coordination::waiting::first::Begun;
@@ -100,12 +100,11 @@ impl NameEntry {
         self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
     }
 
-    /// A release of ours was answered (`heard`: it freed the name, and this many clients got the message), or has become a
-    /// debt.
-    pub(crate) fn release_ended(&mut self, core: &Core, heard: Option<u64>) {
+    /// A release of ours was answered, or has become a debt.
+    pub(super) fn release_ended(&mut self, core: &Core, end: ReleaseEnd) {
         self.releases = self.releases.saturating_sub(1);
         if let Some(driver) = &mut self.driver {
-            driver.release_ended(core.now(), heard, core.engine.round_trip());
+            driver.release_ended(core.now(), end, core.engine.round_trip());
         }
         self.tell_driver();
     }

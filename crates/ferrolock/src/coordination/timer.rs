@@ -63,7 +63,7 @@ const NAP_FINE: Duration = Duration::from_millis(20);
 #[cfg(target_os = "linux")]
 const FINE_TIMERS_MAX: usize = 8;
 
-/// The fine timers of a client.
+/// The fine timers of a client. They need a runtime with I/O, which `tokio` does not tell: it panics where there is none.
 #[derive(Debug, Default)]
 pub(super) struct Naps {
     #[cfg(target_os = "linux")]
@@ -73,10 +73,11 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    /// Waits until `until`, in the client's runtime.
-    pub(super) async fn sleep_until(&self, clock: &Clock, until: Tick) {
+    /// Waits until `until`, in the client's runtime; with a fine timer if there is one and `is_fine`.
+    pub(super) async fn sleep_until(&self, clock: &Clock, is_fine: bool, until: Tick) {
         #[cfg(target_os = "linux")]
-        if !clock.is_virtual()
+        if is_fine
+            && !clock.is_virtual()
             && until.since(clock.now()) < NAP_FINE
             && let Some(mut nap) = self.timer()
             && let Some(timer) = &mut nap.timer
@@ -97,9 +98,8 @@ impl Naps {
             Some(timer) => timer,
             None if self.made.load(Ordering::Relaxed) >= FINE_TIMERS_MAX => return None,
             None => {
-                let timer = boot::BootTimer::new()?;
                 self.made.fetch_add(1, Ordering::Relaxed);
-                timer
+                boot::BootTimer::new()?
             }
         };
         Some(Nap {
@@ -126,6 +126,7 @@ impl Drop for Nap<'_> {
 #[cfg(target_os = "linux")]
 mod boot {
     use std::os::fd::OwnedFd;
+    use std::panic::catch_unwind;
 
     use rustix::time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -147,7 +148,8 @@ mod boot {
                 deprecated,
                 reason = "an `OwnedFd` keeps the promise that `new` cannot check; the other constructor is `unsafe`"
             )]
-            AsyncFd::new(descriptor).ok().map(BootTimer)
+            let made = catch_unwind(|| AsyncFd::new(descriptor));
+            made.ok()?.ok().map(BootTimer)
         }
 
         /// False: this timer does not work.
@@ -197,10 +199,10 @@ mod tests {
         let (naps, clock) = (Naps::default(), Clock::Boot);
         for round in 0..50_u64 {
             let given_up = clock.now().after(Duration::from_micros(50 * (round % 4)));
-            let _ = testkit::poll_once(std::pin::pin!(naps.sleep_until(&clock, given_up)));
+            let _ = testkit::poll_once(std::pin::pin!(naps.sleep_until(&clock, true, given_up)));
             let until = clock.now().after(Duration::from_micros(10 * round));
 
-            naps.sleep_until(&clock, until).await;
+            naps.sleep_until(&clock, true, until).await;
 
             assert!(clock.now() >= until);
             assert_eq!(idle(&naps), 1);
@@ -215,11 +217,44 @@ mod tests {
         let mut all = tokio::task::JoinSet::new();
         for _ in 0..3 * FINE_TIMERS_MAX {
             let naps = naps.clone();
-            all.spawn(async move { naps.sleep_until(&Clock::Boot, until).await });
+            all.spawn(async move { naps.sleep_until(&Clock::Boot, true, until).await });
         }
         all.join_all().await;
 
         assert!(Clock::Boot.now() >= until);
         assert!((1..=FINE_TIMERS_MAX).contains(&idle(&naps)));
+    }
+
+    /// A `memory:` client needs no I/O, and neither does its waiting.
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn a_runtime_without_io_can_wait() {
+        let mut time_only = tokio::runtime::Builder::new_current_thread();
+        time_only.enable_time().build().unwrap().block_on(async {
+            let client = crate::Client::memory();
+            let held = client.lock("x").lock().await.unwrap();
+
+            let waited = client
+                .lock("x")
+                .try_lock_for(Duration::from_millis(10))
+                .await;
+
+            assert!(matches!(waited, Ok(None)), "{waited:?}");
+            drop(held);
+        });
+    }
+
+    #[test]
+    fn a_nap_in_a_runtime_without_io_ends_too() {
+        let (naps, until) = (
+            Naps::default(),
+            Clock::Boot.now().after(Duration::from_millis(5)),
+        );
+        let mut time_only = tokio::runtime::Builder::new_current_thread();
+
+        let runtime = time_only.enable_time().build().unwrap();
+        runtime.block_on(naps.sleep_until(&Clock::Boot, true, until));
+
+        assert!(Clock::Boot.now() >= until);
     }
 }

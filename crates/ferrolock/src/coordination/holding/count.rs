@@ -72,6 +72,17 @@ pub(super) enum Outcome {
     NotDone,
 }
 
+/// How the last release of a tenure ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseEnd {
+    /// It freed the name, and this many clients got the message, this one included if it listens.
+    Freed { heard: u64 },
+    /// It was answered otherwise.
+    Answered,
+    /// It was not answered in time: attempts no longer wait for it.
+    GivenUp,
+}
+
 /// What follows from the end of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct After<R, L> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::coordination::holding::count::{After, Op, Outcome, Phase};
+use crate::coordination::holding::count::{After, Op, Outcome, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::holding::tenure::TenureState;
@@ -189,7 +189,8 @@ impl Drop for RunningCommand<'_> {
 pub(super) struct Answered {
     command: Command,
     outcome: Outcome,
-    heard: Option<u64>,
+    /// If it was the release of the last hold.
+    end: ReleaseEnd,
     error: Option<Error>,
 }
 
@@ -296,7 +297,7 @@ impl Tenure {
             names.change(self.scheme.subject(), |entry| entry.tenure_ended(self));
         }
         if opens {
-            self.lift_barrier(&mut names, answered.heard);
+            self.lift_barrier(&mut names, answered.end);
         }
         let refused = answered
             .error
@@ -325,11 +326,16 @@ impl Tenure {
         }
     }
 
-    /// Attempts of this client no longer wait; `heard`: how many clients got the message of the release.
-    pub(crate) fn lift_barrier(&self, names: &mut Names, heard: Option<u64>) {
+    /// Attempts of this client no longer wait. Only waiters of the same line have got the message of the release.
+    pub(super) fn lift_barrier(&self, names: &mut Names, end: ReleaseEnd) {
         for subject in &self.scheme.barred() {
-            let heard = heard.filter(|_| subject == self.scheme.subject());
-            names.change(subject, |entry| entry.release_ended(&self.core, heard));
+            let end = match end {
+                ReleaseEnd::Freed { .. } if subject != self.scheme.subject() => {
+                    ReleaseEnd::Answered
+                }
+                end => end,
+            };
+            names.change(subject, |entry| entry.release_ended(&self.core, end));
         }
     }
 
@@ -418,7 +424,7 @@ fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answere
     let mut answered = Answered {
         command,
         outcome: Outcome::Done,
-        heard: None,
+        end: ReleaseEnd::Answered,
         error: None,
     };
     let reply = match reply {
@@ -438,7 +444,7 @@ fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answere
         Op::Reenter { .. } => read_standing(reply),
         Op::Release { left } => read_release(reply, left).map(|release| match release {
             Release::Free { heard } => {
-                answered.heard = Some(heard);
+                answered.end = ReleaseEnd::Freed { heard };
                 Standing::Ours
             }
             Release::Left => Standing::Ours,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::coordination::holding::count::{Count, Few, Phase};
+use crate::coordination::holding::count::{Count, Few, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::first_acquire::FirstAcquire;
 use crate::coordination::holding::hold::Hold;
@@ -139,7 +139,7 @@ impl Tenure {
     pub(super) fn give_barrier_up(&self) {
         let mut names = unpoisoned(&self.core.names);
         if std::mem::take(&mut unpoisoned(&self.state).is_barring) {
-            self.lift_barrier(&mut names, None);
+            self.lift_barrier(&mut names, ReleaseEnd::GivenUp);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::coordination::unpoisoned;
+use crate::coordination::{safely, unpoisoned};
 use crate::error::Result;
 use crate::primitives::{AtomicU32, Mutex, MutexGuard, Ordering};
 
@@ -63,9 +63,12 @@ impl UnlockAnswer {
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<u32>> {
+        // Cloned before the lock, and what it replaces dropped after it: a waker is foreign code.
+        let mut ours = Some(cx.waker().clone());
         let mut state = unpoisoned(&self.state);
         if let Leaving::Waiting(waker) = &mut *state {
-            *waker = Some(cx.waker().clone());
+            std::mem::swap(waker, &mut ours);
+            drop(state);
             return Poll::Pending;
         }
         match std::mem::replace(&mut *state, Leaving::Over) {
@@ -83,6 +86,6 @@ fn tell(mut state: MutexGuard<'_, Leaving>, answer: Result<u32>) -> bool {
     let waker = waker.take();
     *state = Leaving::Answered(answer);
     drop(state);
-    waker.inspect(Waker::wake_by_ref);
+    safely(|| waker.into_iter().for_each(Waker::wake));
     true
 }

@@ -28,20 +28,33 @@ pub(crate) enum Attempted {
     Failed(Failure),
 }
 
-/// A hold that no caller has yet. The last handle of its client waits until it was given back, or its caller took it.
+/// A hold that no caller has yet. Dropped, it is given back: also if code of others panics before its caller has it.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(super) hold: Arc<Hold>,
+    hold: Option<Arc<Hold>>,
+    pub(super) tenure: Arc<Tenure>,
     /// The next in line may get in too.
     pub(super) more: bool,
-    asking: Asking,
+    /// The last handle of the client waits while this is there. Dropped after the hold was given back: by then its release
+    /// is pending work of its own.
+    _asking: Asking,
 }
 
 impl Grant {
-    pub(crate) fn release_in_background(self) {
-        self.hold.clone().retract();
-        // Only now: by then its release is pending work of its own, and the last handle waits for that.
-        drop(self.asking);
+    /// The hold, for its caller. It is there: only the drop takes it too.
+    pub(super) fn give(mut self) -> Option<Arc<Hold>> {
+        self.hold.take()
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        let hold = self.hold.as_ref();
+        hold.map_or(Duration::ZERO, |hold| hold.terms.lease)
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.hold.take().into_iter().for_each(Hold::retract);
     }
 }
 
@@ -202,15 +215,21 @@ impl Attempt {
         asking.pending.becomes_release();
         self.is_awaited = self.tenure.tenure_began(&hold);
         let now = self.tenure.core.now();
-        let grant = Grant { hold, more, asking };
+        let deadline = hold.deadline();
+        let grant = Grant {
+            tenure: self.tenure.clone(),
+            hold: Some(hold),
+            more,
+            _asking: asking,
+        };
         // Asked after the tenure is in the table of names. If the engine loses all holds before that, the answer here is
         // true; if later, it finds this tenure in the table.
         let is_removed = self.tenure.core.engine.is_removed();
-        if now < grant.hold.deadline() && !is_removed {
+        if now < deadline && !is_removed {
             return Attempted::Granted(grant);
         }
         // A hold that is over is of no use, and its caller could not know for how long it has been over.
-        grant.release_in_background();
+        drop(grant);
         Attempted::TooLate(match is_removed {
             true => Failure::Unknown("what was granted was removed before it was known".to_owned()),
             false => too_late(now.since(self.sent), self.lease),

@@ -12,7 +12,7 @@ use crate::coordination::waiting::driver::{Cause, Driver, Late, Next};
 use crate::coordination::waiting::first::Begun;
 use crate::coordination::waiting::listen::NameListener;
 use crate::coordination::waiting::{Request, enter_with};
-use crate::coordination::{Core, unpoisoned};
+use crate::coordination::{Core, safely, unpoisoned};
 use crate::engine::{Boxed, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
 use crate::error::Error;
 use crate::figures;
@@ -56,7 +56,7 @@ async fn run(mut task: DriverTask) {
     let mut under_way = UnderWay::default();
     while let Some((next, news)) = task.next(&mut under_way) {
         match next {
-            Next::Attempt { id, cause } => task.begin_attempt(&mut under_way, id, cause),
+            Next::Attempt { who, id, cause } => task.begin_attempt(&mut under_way, who, id, cause),
             Next::Listen => task.begin_listening(&mut under_way),
             Next::TimedOut(late) => late
                 .into_iter()
@@ -107,19 +107,13 @@ impl DriverTask {
         }
     }
 
-    fn begin_attempt(&self, under_way: &mut UnderWay, id: u64, cause: Cause) {
-        let mut names = unpoisoned(&self.core.names);
-        let Some(driver) = names
-            .entry_if_any(self.scheme.subject())
-            .and_then(|entry| entry.driver.as_mut())
-        else {
-            return;
-        };
-        let Some(request) = driver.waiter(id).cloned() else {
-            return;
-        };
-        driver.sent(self.core.now());
-        drop(names);
+    fn begin_attempt(
+        &self,
+        under_way: &mut UnderWay,
+        request: Arc<Request>,
+        id: u64,
+        cause: Cause,
+    ) {
         tracing::trace!(lock = %self.scheme.name(), cause = cause.as_str(), "attempt");
         let core = self.core.clone();
         under_way.reconnect = None;
@@ -129,7 +123,11 @@ impl DriverTask {
             Box::pin(async move {
                 // No event or caller asks for these attempts now: their number is limited, so that others go first.
                 let _permit = match cause {
-                    Cause::Arrival | Cause::Message | Cause::OwnRelease | Cause::LastChance => None,
+                    Cause::Arrival
+                    | Cause::Message
+                    | Cause::OwnRelease
+                    | Cause::LastChance
+                    | Cause::More => None,
                     _ => core.reattempts.clone().acquire_owned().await.ok(),
                 };
                 match request.slot.is_waiting() {
@@ -145,8 +143,8 @@ impl DriverTask {
         let Some(channel) = self.scheme.waiting().channel.clone() else {
             return;
         };
-        let ear = NameListener::new(&self.core, self.scheme.clone());
-        under_way.listen = Some(self.core.engine.listen(channel, ear));
+        let listener = NameListener::new(&self.core, self.scheme.clone());
+        under_way.listen = Some(self.core.engine.listen(channel, listener));
     }
 
     fn tell_unreachable(&self, late: Vec<Late<Arc<Request>>>, under_way: &UnderWay) {
@@ -276,20 +274,25 @@ impl DriverTask {
     }
 
     fn granted(&self, id: u64, cause: Cause, grant: Grant) {
-        let granted = (grant.hold.terms.lease, grant.more);
+        let granted = (grant.lease(), grant.more);
         let to = self
             .with_driver(|driver, now| driver.granted(now, granted, id))
             .flatten();
         let Some((request, waited)) = to else {
-            return grant.release_in_background();
+            // Its drop gives it back.
+            return;
         };
-        let tenure = &grant.hold.tenure;
-        figures::granted(cause.as_str(), || waited);
-        tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
-        grant.hold.clone().offer_to(&request.as_entrant());
+        let (tenure, more) = (grant.tenure.clone(), grant.more);
+        safely(|| {
+            figures::granted(cause.as_str(), || waited);
+            tracing::debug!(lock = %self.scheme.name(), owner = %tenure.id, cause = cause.as_str(), ?waited, "granted");
+        });
+        let hold = grant.give();
+        hold.into_iter()
+            .for_each(|hold| hold.offer_to(&request.as_entrant()));
         // First the requests of the same owner: they enter again and must not be answered `busy`.
-        enter_with(tenure);
-        if !grant.more {
+        enter_with(&tenure);
+        if !more {
             self.tell_busy();
         }
     }

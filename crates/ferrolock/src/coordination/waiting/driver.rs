@@ -28,7 +28,7 @@ use crate::protocol::pace::Pace;
 use crate::protocol::scheme::{Busy, Rest, Waiting, Wake};
 
 /// How long a subscription stays after the last waiter: where one call waited, another one often follows soon.
-const DELAY_RELEASE: Duration = Duration::from_secs(5);
+const IDLE_SUBSCRIPTION: Duration = Duration::from_secs(5);
 /// The waiters of one name in this client, and all that decides when they try.
 #[derive(Debug)]
 pub(crate) struct Driver<W> {
@@ -115,8 +115,9 @@ enum Listening {
 /// What to do now.
 #[derive(Debug)]
 pub(super) enum Next<W> {
-    /// Send an attempt for the waiter with that number.
-    Attempt { id: u64, cause: Cause },
+    /// Send an attempt for that waiter, which has that number. It counts as sent from now on: what happens after this step
+    /// finds it under way.
+    Attempt { who: W, id: u64, cause: Cause },
     /// Ask for the subscription.
     Listen,
     /// The time of these is up, and the lock was busy to the end.
@@ -212,7 +213,9 @@ impl<W> Driver<W> {
                 OurRelease::Last { others: 1.. } => self.courtesy(round_trip),
                 _ => Duration::ZERO,
             };
-            self.due = None;
+            if self.line.len() == 1 {
+                self.due = None;
+            }
             self.try_at(now.after(pause), Cause::Arrival);
         }
         id
@@ -225,14 +228,6 @@ impl<W> Driver<W> {
             .partition(|waiter| goes(&waiter.who));
         self.line = stay.into();
         out.into_iter().map(|waiter| waiter.who).collect()
-    }
-
-    /// The waiter with that number.
-    pub(crate) fn waiter(&self, id: u64) -> Option<&W> {
-        self.line
-            .iter()
-            .find(|waiter| waiter.id == id)
-            .map(|waiter| &waiter.who)
     }
 
     /// Whether an attempt is under way.
@@ -294,8 +289,8 @@ impl<W> Driver<W> {
         }
     }
 
-    /// The attempt is handed to the engine now.
-    pub(super) fn sent(&mut self, now: Tick) {
+    /// An attempt is handed to the engine now.
+    fn sent(&mut self, now: Tick) {
         self.attempts += 1;
         self.attempt = Some(Sent {
             at: now,
@@ -320,14 +315,19 @@ impl<W> Driver<W> {
         (lease, more): (Duration, bool),
         id: u64,
     ) -> Option<(W, Duration)> {
-        self.attempt = None;
+        let sent = self.attempt.take();
         self.silent_since = None;
         self.too_slow_since = None;
         self.polls = 0;
-        // It is busy now, and this client is the holder: the next in line waits for our own release.
-        self.busy = Some((now, Rest::Left(lease)));
+        if !more {
+            // It is busy now, and this client is the holder: the next in line waits for our own release.
+            self.busy = Some((now, Rest::Left(lease)));
+        }
+        // A kind with several holders: another one may have released since the attempt was sent.
+        let is_stale = self.has_places && sent.is_some_and(|sent| sent.heard != self.heard);
         self.due = Some(match more {
             true => (now, Cause::More),
+            false if is_stale => (now, self.cause),
             false => (self.poll(now), Cause::SafetyPoll),
         });
         let position = self.line.iter().position(|waiter| waiter.id == id);
@@ -405,7 +405,9 @@ impl<W> Driver<W> {
         self.silent_since = None;
         self.take(|_| true)
     }
+}
 
+impl<W: Clone> Driver<W> {
     /// What to do now; called again after each thing done and each event.
     pub(super) fn next(&mut self, now: Tick) -> Next<W> {
         let mut silent = self.take_unanswered(now);
@@ -421,9 +423,12 @@ impl<W> Driver<W> {
             return self.next_without_waiters(now);
         }
         if self.attempt.is_none() && self.releases == 0 {
-            if let (Some(cause), Some(id)) = (self.due_cause(now), self.next_in_line()) {
+            if let Some(cause) = self.due_cause(now)
+                && let Some((who, id)) = self.next_in_line(cause)
+            {
                 self.cause = cause;
-                return Next::Attempt { id, cause };
+                self.sent(now);
+                return Next::Attempt { who, id, cause };
             }
             if self.listening == Listening::No && self.busy.is_some() && self.is_waited_for() {
                 self.listening = Listening::Asked;
@@ -432,12 +437,14 @@ impl<W> Driver<W> {
         }
         Next::Sleep(self.wake_at(now))
     }
+}
 
+impl<W> Driver<W> {
     fn next_without_waiters(&mut self, now: Tick) -> Next<W> {
         if self.attempt.is_some() {
             return Next::Sleep(Tick::FAR);
         }
-        let until = self.idle_since.get_or_insert(now).after(DELAY_RELEASE);
+        let until = self.idle_since.get_or_insert(now).after(IDLE_SUBSCRIPTION);
         if self.is_listening() && now < until {
             Next::Sleep(until)
         } else {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::coordination::holding::count::ReleaseEnd;
 
 pub(super) const RTT: Duration = Duration::from_micros(50);
 const LEASE: Duration = Duration::from_secs(30);
@@ -27,10 +28,7 @@ pub(super) fn driver() -> Driver<&'static str> {
 /// The number of the waiter that an attempt is due for.
 pub(super) fn attempt(driver: &mut Driver<&'static str>, now: Tick) -> (u64, Cause) {
     match driver.next(now) {
-        Next::Attempt { id, cause } => {
-            driver.sent(now);
-            (id, cause)
-        }
+        Next::Attempt { id, cause, .. } => (id, cause),
         other => panic!("no attempt but {other:?}"),
     }
 }
@@ -135,7 +133,6 @@ fn fifty_waiters_on_a_held_lock_share_the_attempts_of_one() {
         match driver.next(now) {
             Next::Attempt { .. } => {
                 attempts += 1;
-                driver.sent(now);
                 driver.found_busy(now, 0, Rest::Left(Duration::from_secs(3600)));
             }
             Next::Sleep(until) => now = until,
@@ -202,7 +199,7 @@ fn an_attempt_is_never_sent_beside_a_release_of_ours() {
     driver.message(at(11), Wake::Front, RTT);
 
     assert!(matches!(driver.next(at(20)), Next::Sleep(_)));
-    driver.release_ended(at(21), Some(1), RTT);
+    driver.release_ended(at(21), ReleaseEnd::Freed { heard: 1 }, RTT);
     assert!(matches!(driver.next(at(21)), Next::Attempt { .. }));
 }
 
@@ -219,7 +216,11 @@ fn the_process_that_released_last_lets_others_go_first() {
         driver.sent(at(2));
         driver.found_busy(at(3), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), Some(5), Duration::from_millis(1));
+        driver.release_ended(
+            at(11),
+            ReleaseEnd::Freed { heard: 5 },
+            Duration::from_millis(1),
+        );
         if matches!(driver.next(at(11)), Next::Sleep(_)) {
             waited += 1;
         }
@@ -241,7 +242,7 @@ fn a_release_of_ours_that_is_also_heard_as_a_message_draws_one_pause() {
         driver.sent(at(2));
         driver.found_busy(at(3), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), Some(5), RTT);
+        driver.release_ended(at(11), ReleaseEnd::Freed { heard: 5 }, RTT);
         let drawn = driver.due;
 
         (0..20).for_each(|_| driver.message(at(11), Wake::Front, RTT));
@@ -360,16 +361,44 @@ fn a_newcomer_does_not_inherit_the_silence_that_others_gave_up_on() {
 }
 
 #[test]
-fn each_waiter_is_known_by_its_own_number() {
+fn an_attempt_names_the_waiter_that_it_is_for() {
     let mut driver = driver();
-    let ids = ["a", "b", "c"]
-        .map(|who| driver.join(at(0), who, (at(0), None, Stay::Waits), Place::Back, RTT));
+    let ids =
+        ["a", "b"].map(|who| driver.join(at(0), who, (at(0), None, Stay::Waits), Place::Back, RTT));
 
-    let known = ids.map(|id| driver.waiter(id).copied());
+    assert!(matches!(driver.next(at(0)), Next::Attempt { who: "a", id, .. } if id == ids[0]));
+    driver.take(|who| *who == "a");
+    driver.withdrawn(at(0));
+    assert!(matches!(driver.next(at(0)), Next::Attempt { who: "b", id, .. } if id == ids[1]));
+}
 
-    assert_eq!(known, [Some("a"), Some("b"), Some("c")]);
-    driver.take(|who| *who == "b");
-    assert_eq!(driver.waiter(ids[1]), None);
+/// A guard is dropped, and `try_lock` called, while the task is about to send the attempt that was decided on: the answer is
+/// too old for that call.
+#[test]
+fn an_attempt_that_was_decided_before_a_release_began_answers_no_later_try() {
+    let mut driver = driver();
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    let (id, _) = attempt(&mut driver, at(0));
+
+    driver.release_begins(at(0));
+    let tries = Stay::Tries(at(9));
+    driver.join(at(0), "try", (at(0), None, tries), Place::Back, RTT);
+    driver.found_busy(at(1), id, Rest::Left(LEASE));
+
+    assert!(driver.take_tried(at(1)).is_empty());
+}
+
+#[test]
+fn a_release_that_is_given_up_does_not_count_as_an_answer() {
+    let mut driver = driver();
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.failed(at(0));
+    driver.release_begins(at(1_000));
+
+    driver.release_ended(at(29_000), ReleaseEnd::GivenUp, RTT);
+
+    assert!(matches!(driver.next(at(31_000)), Next::Unreachable(_)));
 }
 
 #[test]
@@ -407,15 +436,15 @@ fn the_server_owes_an_answer_until_the_last_release_and_the_attempt_have_theirs(
     driver.release_begins(at(10));
     driver.release_begins(at(11));
 
-    driver.release_ended(at(12), None, RTT);
+    driver.release_ended(at(12), ReleaseEnd::Answered, RTT);
     assert_eq!(sleeps_until(&mut driver, at(12)), at(30_010));
-    driver.release_ended(at(13), None, RTT);
+    driver.release_ended(at(13), ReleaseEnd::Answered, RTT);
     assert_eq!(sleeps_until(&mut driver, at(13)), planned);
 
     driver.message(at(20), Wake::Front, RTT);
     attempt(&mut driver, at(30));
     driver.release_begins(at(31));
-    driver.release_ended(at(32), None, RTT);
+    driver.release_ended(at(32), ReleaseEnd::Answered, RTT);
     assert_eq!(sleeps_until(&mut driver, at(32)), at(30_030));
 }
 
@@ -433,7 +462,7 @@ fn an_attempt_without_an_answer_is_made_again_soon_and_at_once_with_a_connection
     attempt(&mut driver, at(20));
     // A release of ours is answered meanwhile: no reason to repeat the attempt sooner.
     driver.release_begins(at(20));
-    driver.release_ended(at(21), Some(1), RTT);
+    driver.release_ended(at(21), ReleaseEnd::Freed { heard: 1 }, RTT);
     driver.failed(at(22));
 
     let until = sleeps_until(&mut driver, at(22));

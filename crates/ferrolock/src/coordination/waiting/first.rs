@@ -1,6 +1,6 @@
 //! The first attempt at a name that no call of this client holds or waits for: made by the caller's own future.
 //!
-//! Most locks are free, and this way needs no task, no timer and no line. The attempt is handed over to the driver of the
+//! Most locks are free, and this way needs no task and no line, and of timers only an alarm of the keeper. The attempt is handed over to the driver of the
 //! name when it was not granted, when another call of this client comes for the name, and when the caller has not polled
 //! for a while: a lock that is granted to a future that is not polled must not stay taken.
 //!
@@ -17,7 +17,7 @@ use crate::coordination::keeper::{AlarmKey, offer_time};
 use crate::coordination::waiting::attempt::{Attempt, Attempted, Grant, explained};
 use crate::coordination::waiting::driver::Place;
 use crate::coordination::waiting::{Patience, Request, enter_with, queue};
-use crate::coordination::{Core, unpoisoned};
+use crate::coordination::{Core, safely, unpoisoned};
 use crate::engine::{Boxed, Tick};
 use crate::figures;
 
@@ -99,14 +99,18 @@ pub(super) fn poll(
     };
     match attempt.read(reply) {
         Attempted::Granted(grant) => {
-            let hold = grant.hold.clone();
             let waited = || core.now().since(request.begun);
-            figures::granted("arrival", waited);
-            tracing::debug!(lock = %request.scheme.name(), owner = %hold.tenure.id, cause = "arrival", waited = ?waited(), "granted");
+            safely(|| {
+                figures::granted("arrival", waited);
+                tracing::debug!(lock = %request.scheme.name(), owner = %grant.tenure.id, cause = "arrival", waited = ?waited(), "granted");
+            });
             if attempt.is_awaited {
-                enter_with(&hold.tenure);
+                enter_with(&grant.tenure);
             }
-            Poll::Ready((hold, alarm))
+            match grant.give() {
+                Some(hold) => Poll::Ready((hold, alarm)),
+                None => Poll::Pending,
+            }
         }
         attempted => {
             core.keeper().cancel(alarm);
@@ -132,8 +136,11 @@ fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
         Attempted::Granted(grant)
             if core.now() < attempt.sent.after(offer_time(&request.terms)) =>
         {
-            grant.hold.clone().offer_to(&request.as_entrant());
-            enter_with(&grant.hold.tenure);
+            let tenure = grant.tenure.clone();
+            let hold = grant.give();
+            hold.into_iter()
+                .for_each(|hold| hold.offer_to(&request.as_entrant()));
+            enter_with(&tenure);
         }
         // The caller was woken and has not polled: the grant goes back, as with an offer that is not taken.
         Attempted::Granted(grant) => {
@@ -150,7 +157,7 @@ fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
 }
 
 fn withdraw(grant: Grant, request: &Request) {
-    grant.release_in_background();
+    drop(grant);
     request.slot.start_over();
     figures::offer_withdrawn();
     tracing::debug!(lock = %request.scheme.name(), "grant given back: its future was not polled");
@@ -180,11 +187,9 @@ pub(crate) fn abandon(core: &Arc<Core>, request: &Arc<Request>) {
     }
 }
 
-/// Waits for the answer and gives a grant back. Without an answer the drop of the attempt makes the debt.
+/// Waits for the answer, and drops it: a grant is given back. Without an answer the drop of the attempt makes the debt.
 pub(super) async fn release_in_background(attempt: Boxed<Attempted>) {
-    if let Attempted::Granted(grant) = attempt.await {
-        grant.release_in_background();
-    }
+    drop(attempt.await);
 }
 
 fn hand_over(

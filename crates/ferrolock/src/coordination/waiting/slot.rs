@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::unpoisoned;
+use crate::coordination::{safely, unpoisoned};
 use crate::error::Error;
 use crate::primitives::{Mutex, Notify};
 
@@ -94,7 +94,7 @@ impl Slot {
         *state = next;
         drop(state);
         self.served.notify_waiters();
-        waker.inspect(Waker::wake_by_ref);
+        safely(|| waker.into_iter().for_each(Waker::wake));
         true
     }
 
@@ -136,18 +136,18 @@ impl Slot {
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Found> {
+        // Cloned before the lock, and what it replaces dropped after it: a waker is foreign code.
+        let mut ours = Some(cx.waker().clone());
         let mut state = unpoisoned(&self.state);
         if let State::Waiting(waker) = &mut *state {
-            match waker {
-                Some(known) if known.will_wake(cx.waker()) => {}
-                _ => *waker = Some(cx.waker().clone()),
-            }
+            std::mem::swap(waker, &mut ours);
+            drop(state);
             return Poll::Pending;
         }
         Poll::Ready(match std::mem::replace(&mut *state, State::Over) {
             State::Offered(hold) => Found::Granted(hold),
             State::Withdrawn => {
-                *state = State::Waiting(Some(cx.waker().clone()));
+                *state = State::Waiting(ours);
                 Found::Withdrawn
             }
             State::Answered(answer) => Found::Answered(answer),

@@ -103,6 +103,10 @@ impl Engine for MemoryEngine {
         self.space.epoch().clock.clone()
     }
 
+    fn is_shared_with_processes(&self) -> bool {
+        false
+    }
+
     fn address(&self) -> &str {
         &self.address
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::coordination::holding::count::ReleaseEnd;
 use crate::coordination::waiting::driver::{Cause, Driver, Listening};
 use crate::engine::Tick;
 
@@ -31,14 +32,15 @@ impl<W> Driver<W> {
         }
     }
 
-    /// A release of ours ended; `heard`: it freed the name, and this many clients got the message, this one included if it
-    /// listens.
-    pub(crate) fn release_ended(&mut self, now: Tick, heard: Option<u64>, round_trip: Duration) {
+    /// A release of ours ended.
+    pub(crate) fn release_ended(&mut self, now: Tick, end: ReleaseEnd, round_trip: Duration) {
         self.releases = self.releases.saturating_sub(1);
-        if self.releases == 0 && self.attempt.is_none() {
+        if end != ReleaseEnd::GivenUp && self.releases == 0 && self.attempt.is_none() {
             self.silent_since = None;
         }
-        let Some(heard) = heard else { return };
+        let ReleaseEnd::Freed { heard } = end else {
+            return;
+        };
         let us = u64::from(self.listening == Listening::Yes);
         self.ours = OurRelease::Last {
             others: heard.saturating_sub(us),

@@ -1,3 +1,4 @@
+use crate::coordination::holding::count::ReleaseEnd;
 use std::time::Duration;
 
 use crate::coordination::waiting::driver::tests::{RTT, at, attempt, settled_with, waiting};
@@ -9,7 +10,7 @@ fn longest_courtesy(heard: u64, round_trip: Duration) -> Duration {
     let drawn = (0..200).map(|seed| {
         let mut driver = settled_with(seed, Rest::NoExpiry);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), Some(heard), round_trip);
+        driver.release_ended(at(11), ReleaseEnd::Freed { heard: heard }, round_trip);
         match driver.next(at(11)) {
             Next::Attempt { .. } => Duration::ZERO,
             Next::Sleep(until) => until.since(at(11)),
@@ -47,7 +48,11 @@ fn a_client_that_does_not_listen_is_not_counted_among_the_listeners() {
         driver.sent(at(0));
         driver.found_busy(at(1), 0, Rest::NoExpiry);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), Some(1), Duration::from_millis(1));
+        driver.release_ended(
+            at(11),
+            ReleaseEnd::Freed { heard: 1 },
+            Duration::from_millis(1),
+        );
         waited += u32::from(driver.due.is_some_and(|(due, _)| due > at(11)));
     }
 
@@ -61,7 +66,7 @@ fn a_new_waiter_after_our_own_release_lets_others_go_first() {
         let mut driver = settled_with(seed, Rest::NoExpiry);
         driver.take(|_| true);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), Some(5), RTT);
+        driver.release_ended(at(11), ReleaseEnd::Freed { heard: 5 }, RTT);
 
         driver.join(at(12), "b", (at(12), None, Stay::Waits), Place::Back, RTT);
 

@@ -3,26 +3,26 @@
 //! A newcomer attempts at once, in order of arrival, so that the server knows of it. Waiters with places are in the line in
 //! the server's order; a message may name the waiter that it is for.
 
-use crate::coordination::waiting::driver::{Cause, Driver};
+use crate::coordination::waiting::driver::{Cause, Driver, Waiter};
 use crate::engine::Tick;
 
-impl<W> Driver<W> {
-    /// The waiter that the next attempt is for.
-    pub(super) fn next_in_line(&mut self) -> Option<u64> {
+impl<W: Clone> Driver<W> {
+    /// The waiter that the next attempt is for, and its number. A message names one. An event of another sort is for the
+    /// first in line, also if newcomers wait: their attempts are planned again after it.
+    pub(super) fn next_in_line(&mut self, cause: Cause) -> Option<(W, u64)> {
         let named = self.named.take();
-        if self.has_places {
-            let newcomer = self.line.iter().find(|waiter| !waiter.is_known);
-            let meant = || {
-                let mut line = self.line.iter();
-                named.and_then(|named| line.find(|waiter| waiter.place == Some(named)))
-            };
-            if let Some(waiter) = newcomer.or_else(meant) {
-                return Some(waiter.id);
-            }
-        }
-        self.line.front().map(|waiter| waiter.id)
+        let is_named = |waiter: &&Waiter<W>| named.is_some() && waiter.place == named;
+        let named = self.line.iter().find(is_named);
+        let front = self.line.front()?;
+        let newcomers_first = self.has_places && (cause == Cause::Arrival || !front.is_known);
+        let is_newcomer = |waiter: &&Waiter<W>| newcomers_first && !waiter.is_known;
+        let newcomer = || self.line.iter().find(is_newcomer);
+        let next = named.or_else(newcomer).unwrap_or(front);
+        Some((next.who.clone(), next.id))
     }
+}
 
+impl<W> Driver<W> {
     pub(super) fn is_at(&self, place: u64) -> bool {
         let places = self.line.iter().map(|waiter| waiter.place);
         places.into_iter().any(|other| other == Some(place))

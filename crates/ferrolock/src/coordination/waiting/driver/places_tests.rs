@@ -1,3 +1,4 @@
+use crate::engine::Tick;
 use std::time::Duration;
 
 use crate::coordination::waiting::driver::tests::{RTT, at, attempt, sleeps_until, waiting};
@@ -128,4 +129,60 @@ fn a_kind_without_messages_follows_its_own_pace_and_never_listens() {
 
     let until = sleeps_until(&mut driver, at(1));
     assert!(until >= at(751) && until <= at(1001), "{until:?}");
+}
+
+/// The numbers of the waiters that attempt now; each is found busy, the newcomer `new` at place 40, the others at 10.
+fn attempts(driver: &mut Driver<&'static str>, now: Tick, new: u64) -> Vec<u64> {
+    let mut asked = Vec::new();
+    while let Next::Attempt { id, .. } = driver.next(now) {
+        driver.found_busy(now, id, at_place(if id == new { 40 } else { 10 }));
+        asked.push(id);
+        assert!(asked.len() < 10);
+    }
+    asked
+}
+
+#[test]
+fn a_newcomer_does_not_use_up_the_attempt_of_a_waiter_that_was_woken() {
+    for wake in [Wake::Named(10), Wake::Front] {
+        let mut driver = three();
+        driver.message(at(5), wake, RTT);
+        let id = driver.join(at(5), "d", (at(5), None, Stay::Waits), Place::Back, RTT);
+
+        assert_eq!(attempts(&mut driver, at(6), id), [1, id], "{wake:?}");
+    }
+}
+
+/// Another holder leaves: the message for the next in the queue overtakes the reply.
+#[test]
+fn a_message_that_comes_before_a_grant_is_read_wakes_the_next_in_line() {
+    let mut driver = three();
+    driver.message(at(5), Wake::Named(10), RTT);
+    let (id, _) = attempt(&mut driver, at(5));
+
+    driver.message(at(6), Wake::Named(20), RTT);
+    assert!(driver.granted(at(6), (LEASE, false), id).is_some());
+
+    assert!(matches!(driver.next(at(6)), Next::Attempt { id: 2, .. }));
+}
+
+#[test]
+fn a_waiter_whose_time_is_up_tries_where_there_is_room_for_more() {
+    let mut driver = queued();
+    let a = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    let end = Some(at(10));
+    let b = driver.join(at(0), "b", (at(0), end, Stay::Waits), Place::Back, RTT);
+    for (id, place) in [(a, 1), (b, 2)] {
+        assert_eq!(attempt(&mut driver, at(0)).0, id);
+        driver.found_busy(at(0), id, at_place(place));
+    }
+    driver.message(at(9), Wake::Named(1), RTT);
+    attempt(&mut driver, at(9));
+
+    driver.granted(at(10), (LEASE, true), a);
+
+    assert!(matches!(
+        driver.next(at(10)),
+        Next::Attempt { who: "b", .. }
+    ));
 }
