@@ -60,4 +60,6 @@ impl Core {
 
 impl Keeper {
     pub(crate) fn alarm(&self, _of: &Core, _at: Tick, _ring: impl FnOnce() + Send + 'static) {}
+
+    pub(crate) fn cancel(&self, _alarm: ()) {}
 }

@@ -210,12 +210,13 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let called_off = alarm.and_then(|alarm| state.alarms.remove(&alarm));
         let (number, since) = (hold.number().load(Ordering::Acquire), hold.since());
-        if !state.watch.accept(number, since) {
+        let watched = Watched {
+            hold: hold.clone(),
+            offered: None,
+        };
+        let offered = state.watch.accept(number, watched.clone(), since);
+        if offered.is_none() {
             // Never offered: the caller's own future made the attempt. Or the offer ended when the caller was just taking it.
-            let watched = Watched {
-                hold: hold.clone(),
-                offered: None,
-            };
             let number = state
                 .watch
                 .keep(watched, hold.terms(), hold.deadline(), since);
@@ -226,7 +227,7 @@ impl Keeper {
         // Unlocked before the drop: a request or a client may end with its alarm, and a request that ends may owe its place
         // in a queue, which locks the state again.
         drop(state);
-        drop(called_off);
+        drop((called_off, offered));
     }
 
     /// With its first hold a client needs a connection for renewals.

@@ -64,7 +64,7 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// One call of a script: all keys share a hash slot.
+/// One call of a script. All its keys share a hash slot, except those of a batch of renewals.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::coordination::Tenure;
 use crate::coordination::holding::unlock_answer::UnlockAnswer;
+use crate::coordination::{Tenure, safely};
 use crate::engine::{Clock, Lane, Tick};
 use crate::error::LostReason;
 use crate::options::Terms;
@@ -172,10 +172,6 @@ impl Hold {
         self.is_released() && now < self.deadline()
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        matches!(self.status(), Status::Held | Status::Uncertain)
-    }
-
     pub(crate) fn deadline(&self) -> Tick {
         Tick::from_nanos(self.deadline.load(Ordering::Acquire))
     }
@@ -264,14 +260,14 @@ impl Hold {
     pub(crate) async fn renewal_ended(self: &Arc<Self>, limit: Duration) {
         let (core, hold) = (&self.tenure.core, self.clone());
         let until = self.clock.now().after(limit);
-        core.keeper()
-            .alarm(core, until, move || hold.renewal_given_up());
+        let keeper = core.keeper();
+        let alarm = keeper.alarm(core, until, move || hold.renewal_given_up());
         loop {
             let mut ended = std::pin::pin!(self.renewal.notified());
             // Registered before the load: an end after it notifies this wait.
             ended.as_mut().enable();
             if self.renewals.load(Ordering::Acquire) <= 0 {
-                return;
+                return keeper.cancel(alarm);
             }
             ended.await;
         }
@@ -282,8 +278,10 @@ impl Hold {
         if !self.leave_for(Status::Lost(reason)) {
             return false;
         }
-        crate::figures::lost(reason);
-        tracing::warn!(lock = %self.tenure.scheme.name(), owner = %self.tenure.id, %reason, "lock lost");
+        safely(|| {
+            crate::figures::lost(reason);
+            tracing::warn!(lock = %self.tenure.scheme.name(), owner = %self.tenure.id, %reason, "lock lost");
+        });
         self.end();
         true
     }

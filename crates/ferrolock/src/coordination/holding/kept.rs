@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::holding::hold::Hold;
+use crate::coordination::holding::hold::{Hold, Status};
 use crate::coordination::holding::release::settle;
 use crate::coordination::keeper::kept::{Kept, Owes, Settled};
 use crate::coordination::{Core, Tenure};
@@ -39,10 +39,6 @@ impl Kept for Hold {
         &self.kept_as
     }
 
-    fn is_live(&self) -> bool {
-        Hold::is_live(self)
-    }
-
     fn end_at_deadline(&self) {
         Hold::lose(self, self.reason_at_deadline());
     }
@@ -76,11 +72,14 @@ impl Kept for Hold {
         row.shape()
     }
 
-    fn row(&self, sent: Tick) -> (Row, Duration) {
+    fn row(&self, sent: Tick) -> Option<(Row, Duration)> {
+        if !matches!(self.status(), Status::Held | Status::Uncertain) {
+            return None;
+        }
         let lease = self.wanted_lease(sent);
         self.tenure.asks_for(sent, lease);
         let row = self.tenure.scheme.renew(&self.tenure.bearer, lease);
-        (row, lease)
+        Some((row, lease))
     }
 
     fn answered(&self, sent: Tick, lease: Duration, answer: Standing) -> Option<Tick> {

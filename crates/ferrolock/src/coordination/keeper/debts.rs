@@ -97,13 +97,9 @@ impl<T: Clone> Debts<T> {
         }
     }
 
-    /// Owes a release from now on; the first try is due at once.
-    pub(super) fn owe(&mut self, now: Tick, what: T, kind: Owing) {
-        self.owe_briskly(now, what, kind, now);
-    }
-
-    /// The same, with quick tries until `brisk_until`: a process waits for it before it ends.
-    pub(super) fn owe_briskly(&mut self, now: Tick, what: T, kind: Owing, brisk_until: Tick) {
+    /// Owes a release from now on; the first try is due at once. Tries follow each other quickly until `brisk_until`: a process
+    /// waits for it before it ends.
+    pub(super) fn owe(&mut self, now: Tick, what: T, kind: Owing, brisk_until: Tick) {
         let id = self.next_id;
         self.next_id += 1;
         let debt = Debt {
@@ -261,7 +257,7 @@ mod tests {
 
     fn tries_until(kind: Owing, last: u64, answered: bool) -> (Vec<u64>, Option<u64>) {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", kind);
+        debts.owe(at(0), "field", kind, Tick::ZERO);
         let (mut seconds, mut over) = (Vec::new(), None);
         for second in 0..=last {
             for due in debts.due(at(second)) {
@@ -319,7 +315,7 @@ mod tests {
     #[test]
     fn a_late_acquire_whose_field_was_found_is_paid() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", LATE_ACQUIRE);
+        debts.owe(at(0), "field", LATE_ACQUIRE, Tick::ZERO);
         assert_eq!(debts.due(at(0)), [DebtDue::Try(1, "field")]);
 
         assert_eq!(debts.answered(1, ReleaseFound::Field), Some("field"));
@@ -331,7 +327,7 @@ mod tests {
     fn a_process_that_wants_to_end_has_quick_tries_and_then_the_usual_ones() {
         let mut debts = Debts::new();
         let ms = |millis| at(0).after(Duration::from_millis(millis));
-        debts.owe_briskly(at(0), "field", LATE_ACQUIRE, ms(250));
+        debts.owe(at(0), "field", LATE_ACQUIRE, ms(250));
 
         let mut tries = Vec::new();
         for millis in 0..4000 {
@@ -350,7 +346,7 @@ mod tests {
     #[test]
     fn a_try_that_waits_for_a_connection_is_not_doubled() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", LATE_ACQUIRE);
+        debts.owe(at(0), "field", LATE_ACQUIRE, Tick::ZERO);
 
         assert_eq!(debts.due(at(0)).len(), 1);
         debts.hurry(at(4), |_| true);
@@ -362,8 +358,8 @@ mod tests {
     #[test]
     fn a_new_connection_brings_the_next_try_forward() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "ours", LATE_ACQUIRE);
-        debts.owe(at(0), "theirs", LATE_ACQUIRE);
+        debts.owe(at(0), "ours", LATE_ACQUIRE, Tick::ZERO);
+        debts.owe(at(0), "theirs", LATE_ACQUIRE, Tick::ZERO);
         debts.due(at(10));
         for id in [1, 2] {
             assert_eq!(debts.answered(id, ReleaseFound::Nothing), None);
@@ -378,8 +374,8 @@ mod tests {
     #[test]
     fn a_debt_that_was_taken_out_is_not_tried_again() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "ours", LATE_ACQUIRE);
-        debts.owe(at(0), "theirs", LATE_ACQUIRE);
+        debts.owe(at(0), "ours", LATE_ACQUIRE, Tick::ZERO);
+        debts.owe(at(0), "theirs", LATE_ACQUIRE, Tick::ZERO);
 
         assert_eq!(debts.take(|what| *what == "ours"), ["ours"]);
 
@@ -389,8 +385,8 @@ mod tests {
     #[test]
     fn debts_are_counted_and_each_has_its_own_end() {
         let mut debts = Debts::new();
-        debts.owe(at(0), "field", LATE_ACQUIRE);
-        debts.owe(at(0), "hold", release(30));
+        debts.owe(at(0), "field", LATE_ACQUIRE, Tick::ZERO);
+        debts.owe(at(0), "hold", release(30), Tick::ZERO);
 
         assert_eq!(debts.len(), 2);
         let ends = [1, 2, 3].map(|id| debts.until(id));

@@ -22,7 +22,6 @@ pub(crate) trait Kept: fmt::Debug + Send + Sync {
     fn deadline(&self) -> Tick;
     /// Where the keeper stores its number for it; zero: it is not kept.
     fn number(&self) -> &AtomicU64;
-    fn is_live(&self) -> bool;
     /// Its deadline has passed.
     fn end_at_deadline(&self);
     fn lose(&self, reason: LostReason) -> bool;
@@ -34,8 +33,8 @@ pub(crate) trait Kept: fmt::Debug + Send + Sync {
     fn renewal_ends(&self);
     /// What its renewal looks like on the wire; rows of one shape share a call.
     fn shape(&self) -> Shape;
-    /// Its row of a renewal that is sent at `sent`, and the lease that the row asks for.
-    fn row(&self, sent: Tick) -> (Row, Duration);
+    /// Its row of a renewal that is sent at `sent`, and the lease that the row asks for. `None`: it is over.
+    fn row(&self, sent: Tick) -> Option<(Row, Duration)>;
     /// Takes the server's answer to that row. Returns the deadline now; `None`: it is lost.
     fn answered(&self, sent: Tick, lease: Duration, answer: Standing) -> Option<Tick>;
 }

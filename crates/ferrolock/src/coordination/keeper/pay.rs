@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::coordination::keeper::debts::{Owing, ReleaseFound};
+use crate::coordination::keeper::debts::{Debts, Owing, ReleaseFound};
 use crate::coordination::keeper::kept::{Owes, Settled};
 use crate::coordination::keeper::pending::{PendingWork, WorkKind};
 use crate::coordination::keeper::{Keeper, Owed, OwedRelease};
@@ -40,19 +40,11 @@ impl Keeper {
         if what.tenure().core().pending.is_closed() {
             return what.leave_to_lease();
         }
-        let kind_of_work = match what {
+        let work = match what {
             Owed::Tenure(_) => WorkKind::ReleaseDebt,
             Owed::Field(_) => WorkKind::LateAcquire,
         };
-        let pending = Arc::new(PendingWork::new(what.tenure().core(), kind_of_work));
-        let mut state = unpoisoned(&self.state);
-        state
-            .debts
-            .owe(self.clock.now(), OwedRelease { what, pending }, kind);
-        self.wake_for(&state);
-        let open = state.debts.len();
-        drop(state);
-        figures::debts_open(open);
+        self.owe_as(work, what, kind, Tick::ZERO);
     }
 
     /// The process is about to end while this tenure's first acquire has no answer, and perhaps no thread is left that could
@@ -63,30 +55,35 @@ impl Keeper {
         lease: Duration,
         brisk_until: Tick,
     ) {
-        let pending = Arc::new(PendingWork::new(tenure.core(), WorkKind::Release));
-        let what = Owed::Field(tenure);
-        let debt = OwedRelease { what, pending };
         let kind = Owing::LateAcquire { lease };
+        self.owe_as(WorkKind::Release, Owed::Field(tenure), kind, brisk_until);
+    }
+
+    fn owe_as(&self, work: WorkKind, what: Owed, kind: Owing, brisk_until: Tick) {
+        let pending = Arc::new(PendingWork::new(what.tenure().core(), work));
+        let debt = OwedRelease { what, pending };
+        let now = self.clock.now();
+        self.with_debts(|debts| debts.owe(now, debt, kind, brisk_until));
+    }
+
+    /// Changes the debts, and shows how many there are when the lock is free again: a metrics sink is foreign code, and with
+    /// the last debt of a client, which is in what this returns, its connections may end.
+    fn with_debts<T>(&self, change: impl FnOnce(&mut Debts<OwedRelease>) -> T) -> T {
         let mut state = unpoisoned(&self.state);
-        state
-            .debts
-            .owe_briskly(self.clock.now(), debt, kind, brisk_until);
+        let changed = change(&mut state.debts);
         self.wake_for(&state);
         let open = state.debts.len();
         drop(state);
         figures::debts_open(open);
+        changed
     }
 
     /// The process is about to end: fields that a client owes already are released quickly too until then, and its last
     /// handle waits for them.
     pub(crate) fn hurry_fields_of(&self, core: &Arc<Core>, brisk_until: Tick) {
         let is_field = |debt: &OwedRelease| matches!(debt.what, Owed::Field(_)) && debt.is_of(core);
-        let mut state = unpoisoned(&self.state);
         let now = self.clock.now();
-        let hurried = state.debts.be_brisk(now, brisk_until, is_field);
-        self.wake_for(&state);
-        drop(state);
-        for debt in hurried {
+        for debt in self.with_debts(|debts| debts.be_brisk(now, brisk_until, is_field)) {
             debt.pending.becomes_release();
         }
     }
@@ -94,13 +91,7 @@ impl Keeper {
     /// The first acquire was answered after all.
     pub(crate) fn field_is_known(&self, tenure: &dyn Owes) {
         let of = |debt: &OwedRelease| matches!(&debt.what, Owed::Field(other) if std::ptr::addr_eq(&**other, tenure));
-        let mut state = unpoisoned(&self.state);
-        let settled = state.debts.take(of);
-        let open = state.debts.len();
-        // Unlocked before the drop: with its last pending work a client may close its connections.
-        drop(state);
-        drop(settled);
-        figures::debts_open(open);
+        drop(self.with_debts(|debts| debts.take(of)));
     }
 
     pub(super) fn try_to_pay(self: &Arc<Self>, id: u64, debt: OwedRelease) {
@@ -120,23 +111,15 @@ impl Keeper {
                 () = core.engine.reconnected(Lane::Keeper) => {}
                 () = core.pending.paid() => return,
             }
-            let mut state = unpoisoned(&self.state);
-            state
-                .debts
-                .hurry(self.clock.now(), |debt| debt.is_of(&core));
-            self.wake_for(&state);
+            let now = self.clock.now();
+            self.with_debts(|debts| debts.hurry(now, |debt| debt.is_of(&core)));
         }
     }
 
     /// The client is closed, and its time for debts is over: the leases end what it still owes.
     pub(crate) fn give_up(&self, core: &Arc<Core>) {
         core.pending.close();
-        let mut state = unpoisoned(&self.state);
-        let unpaid = state.debts.take(|debt| debt.is_of(core));
-        let open = state.debts.len();
-        drop(state);
-        figures::debts_open(open);
-        for debt in unpaid {
+        for debt in self.with_debts(|debts| debts.take(|debt| debt.is_of(core))) {
             debt.what.leave_to_lease();
         }
     }
@@ -267,18 +250,12 @@ struct Trying<'a> {
 
 impl Drop for Trying<'_> {
     fn drop(&mut self) {
-        let mut state = unpoisoned(&self.keeper.state);
-        let paid = match self.answer {
-            Some(found) => state.debts.answered(self.id, found),
+        drop(self.keeper.with_debts(|debts| match self.answer {
+            Some(found) => debts.answered(self.id, found),
             None => {
-                state.debts.unanswered(self.id);
+                debts.unanswered(self.id);
                 None
             }
-        };
-        let open = state.debts.len();
-        drop(state);
-        // With the last debt of a client without handles its connections end here, which takes time: after the lock.
-        drop(paid);
-        figures::debts_open(open);
+        }));
     }
 }

@@ -85,10 +85,15 @@ impl PendingWork {
         *running.of(*kind) -= 1;
         *kind = WorkKind::Release;
         *running.of(*kind) += 1;
+        let (pending, is_full) = (&self.core.pending, running.is_full());
+        pending.is_full.store(is_full, Ordering::Relaxed);
         let is_paid = running.debts() == 0;
         drop(running);
+        if !is_full {
+            pending.room.notify_waiters();
+        }
         if is_paid {
-            self.core.pending.paid.notify_waiters();
+            pending.paid.notify_waiters();
         }
     }
 }

@@ -132,29 +132,26 @@ impl Keeper {
         let mut state = unpoisoned(&self.state);
         let watched: Vec<bool> = holds
             .iter()
-            .map(|(id, _)| state.watch.sends(*id, now, limit))
+            .map(|(id, _)| state.watch.start_renewal(*id, now, limit))
             .collect();
         self.wake_for(&state);
         drop(state);
         let mut asked = Vec::with_capacity(holds.len());
         let mut rows = Vec::with_capacity(holds.len());
         for ((id, hold), is_watched) in holds.iter().zip(watched) {
-            safely(|| {
-                let is_live = hold.is_live();
-                if !is_live {
-                    // A guard may have found it over by the clock while the renewal before was being confirmed.
+            let row = is_watched.then(|| hold.row(now));
+            let Some(Some((row, lease))) = row else {
+                // A guard may have found it over by the clock while the renewal before was being confirmed.
+                if row.is_some() {
                     self.forget(&**hold);
                 }
-                if is_watched && is_live {
-                    tracing::trace!(lock = %hold.name(), ?lane, "renew");
-                    let (row, lease) = hold.row(now);
-                    let (id, hold) = (*id, hold.clone());
-                    asked.push(Asked { id, hold, lease });
-                    rows.push(row);
-                } else {
-                    hold.renewal_ends();
-                }
-            });
+                hold.renewal_ends();
+                continue;
+            };
+            safely(|| tracing::trace!(lock = %hold.name(), ?lane, "renew"));
+            let (id, hold) = (*id, hold.clone());
+            asked.push(Asked { id, hold, lease });
+            rows.push(row);
         }
         (asked, rows)
     }

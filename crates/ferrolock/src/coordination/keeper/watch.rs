@@ -136,14 +136,13 @@ impl<H: Clone> Watch<H> {
         self.leases.first_key_value().map(|(lease, _)| *lease)
     }
 
-    /// The caller has it: it is kept from now on. False: it is no longer watched.
-    pub(crate) fn accept(&mut self, id: u64, sent: Tick) -> bool {
-        let Some(entry) = self.entries.get_mut(&id) else {
-            return false;
-        };
+    /// The caller has it: it is kept from now on, as `hold`. Returns what was offered; `None`: it is no longer watched.
+    pub(crate) fn accept(&mut self, id: u64, hold: H, sent: Tick) -> Option<H> {
+        let entry = self.entries.get_mut(&id)?;
         entry.phase = kept(self.grid, &entry.terms, sent);
+        let offered = std::mem::replace(&mut entry.hold, hold);
         self.arm(id);
-        true
+        Some(offered)
     }
 
     /// It is given back. True: a renewal of it is under way.
@@ -187,7 +186,7 @@ impl<H: Clone> Watch<H> {
 
     /// A renewal goes out now, at its time or because there is a connection again. False: the hold is no longer watched, or
     /// its deadline has passed.
-    pub(crate) fn sends(&mut self, id: u64, now: Tick, command_limit: Duration) -> bool {
+    pub(crate) fn start_renewal(&mut self, id: u64, now: Tick, command_limit: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;
         };

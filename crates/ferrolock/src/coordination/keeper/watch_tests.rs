@@ -34,7 +34,7 @@ fn kept(lease_ms: u64) -> (Watch<&'static str>, u64) {
     let terms = terms(lease_ms);
     let mut watch = Watch::new(Grid::new(at(0), 0));
     let id = watch.offer("hold", terms, terms.deadline(at(0), terms.lease), at(1000));
-    watch.accept(id, at(0));
+    watch.accept(id, "hold", at(0));
     (watch, id)
 }
 
@@ -129,7 +129,7 @@ fn a_renewal_that_found_its_connection_has_a_sixth_of_the_lease() {
     due(&mut watch, at(2_000));
     watch.failed(id, at(2_000));
 
-    assert!(watch.sends(id, at(2_100), LIMIT));
+    assert!(watch.start_renewal(id, at(2_100), LIMIT));
 
     assert_eq!(watch.next(), Some(at(3_100)));
 }
@@ -175,7 +175,7 @@ fn renewals_fall_on_a_grid_that_makes_them_earlier_by_less_than_a_tenth() {
     let (mut watch, id) = kept(30_000);
 
     for (sent, renewal) in [(0, 10_000), (1, 10_000), (999, 10_000), (1000, 11_000)] {
-        watch.accept(id, at(sent));
+        watch.accept(id, "hold", at(sent));
         assert_eq!(watch.next(), Some(at(renewal)), "{sent}");
     }
 }
@@ -228,11 +228,11 @@ fn due_holds_are_returned_in_parts() {
 #[test]
 fn an_offer_that_is_over_is_not_accepted() {
     let (mut watch, id) = kept(30_000);
-    assert!(watch.accept(id, at(0)));
+    assert_eq!(watch.accept(id, "kept", at(0)), Some("hold"));
 
     watch.forget(id);
 
-    assert!(!watch.accept(id, at(0)));
+    assert_eq!(watch.accept(id, "kept", at(0)), None);
 }
 
 #[test]
@@ -241,11 +241,11 @@ fn a_renewal_that_found_its_connection_is_under_way_until_its_hold_is_forgotten_
     due(&mut watch, at(10_000));
     watch.failed(id, at(10_000));
 
-    assert!(watch.sends(id, at(10_500), LIMIT));
+    assert!(watch.start_renewal(id, at(10_500), LIMIT));
     assert_eq!(watch.next(), Some(at(13_500)));
-    assert!(!watch.sends(id, at(28_500), LIMIT));
+    assert!(!watch.start_renewal(id, at(28_500), LIMIT));
     assert!(watch.forget(id));
-    assert!(!watch.sends(id, at(11_000), LIMIT));
+    assert!(!watch.start_renewal(id, at(11_000), LIMIT));
 }
 
 #[test]

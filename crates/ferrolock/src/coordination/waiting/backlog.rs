@@ -34,11 +34,8 @@ pub(crate) async fn wait_for_releases(core: &Arc<Core>, request: &Request) -> Re
 
 /// True: there is room, or the client is shut down. False: the time is over.
 async fn until_room(core: Arc<Core>, limit: Tick) -> bool {
-    tokio::select! {
-        biased;
-        () = core.pending.room(|| core.is_closing()) => true,
-        () = core.sleep_until(limit) => false,
-    }
+    let room = core.pending.room(|| core.is_closing());
+    core.until(limit, room).await.is_some()
 }
 
 fn not_answered(core: &Core) -> Error {

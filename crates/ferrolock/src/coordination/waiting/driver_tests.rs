@@ -372,35 +372,6 @@ fn an_attempt_names_the_waiter_that_it_is_for() {
     assert!(matches!(driver.next(at(0)), Next::Attempt { who: "b", id, .. } if id == ids[1]));
 }
 
-/// A guard is dropped, and `try_lock` called, while the task is about to send the attempt that was decided on: the answer is
-/// too old for that call.
-#[test]
-fn an_attempt_that_was_decided_before_a_release_began_answers_no_later_try() {
-    let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
-    let (id, _) = attempt(&mut driver, at(0));
-
-    driver.release_begins(at(0));
-    let tries = Stay::Tries(at(9));
-    driver.join(at(0), "try", (at(0), None, tries), Place::Back, RTT);
-    driver.found_busy(at(1), id, Rest::Left(LEASE));
-
-    assert!(driver.take_tried(at(1)).is_empty());
-}
-
-#[test]
-fn a_release_that_is_given_up_does_not_count_as_an_answer() {
-    let mut driver = driver();
-    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
-    attempt(&mut driver, at(0));
-    driver.failed(at(0));
-    driver.release_begins(at(1_000));
-
-    driver.release_ended(at(29_000), ReleaseEnd::GivenUp, RTT);
-
-    assert!(matches!(driver.next(at(31_000)), Next::Unreachable(_)));
-}
-
 #[test]
 fn a_waiter_that_joins_a_line_does_not_change_the_next_attempt() {
     let mut driver = settled(Rest::NoExpiry);

@@ -64,6 +64,8 @@ pub(crate) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
         return false;
     }
     let mut attempt = Attempt::new(core, request, now);
+    // Before the lock: the first use of the keeper starts its thread, and writes to the log if that fails.
+    let keeper = core.keeper();
     let mut names = unpoisoned(&core.names);
     if core.check_open().is_err() || !names.claim_first(request, attempt.tenure()) {
         // The attempt is dropped without a debt: it is sent by its first poll.
@@ -73,7 +75,7 @@ pub(crate) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     // Locked first: the alarm may ring at once, and must find the attempt in its place.
     let mut place = unpoisoned(&request.first);
     let (of, left_alone) = (core.clone(), request.clone());
-    let alarm = core.keeper().alarm(core, now.after(patience), move || {
+    let alarm = keeper.alarm(core, now.after(patience), move || {
         overdue(&of, &left_alone);
     });
     *place = Some(First { attempt, alarm });

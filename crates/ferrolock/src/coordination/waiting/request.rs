@@ -77,7 +77,21 @@ impl Request {
         patience: Patience,
         begun: Tick,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::made(
+            scheme, owner, terms, who, reentry, patience, begun,
+        ))
+    }
+
+    fn made(
+        scheme: Arc<dyn Scheme>,
+        owner: Owner,
+        terms: Terms,
+        who: Option<Arc<str>>,
+        reentry: Reentry,
+        patience: Patience,
+        begun: Tick,
+    ) -> Self {
+        Self {
             scheme,
             owner,
             terms,
@@ -92,26 +106,19 @@ impl Request {
             into: None,
             late: Mutex::default(),
             server_place: Mutex::new(None),
-        })
+        }
     }
 
     /// One more hold of a running tenure, and of no other.
     pub(crate) fn again(tenure: &Arc<Tenure>, terms: Terms) -> Arc<Self> {
+        let (scheme, owner) = (tenure.scheme.clone(), tenure.owner.clone());
+        let who = tenure.bearer.who.clone();
+        let (reentry, patience) = (Reentry::Enters, Patience::Insists(None));
+        let now = tenure.core.now();
+        let into = Some(tenure.clone());
         Arc::new(Self {
-            scheme: tenure.scheme.clone(),
-            owner: tenure.owner.clone(),
-            terms,
-            who: tenure.bearer.who.clone(),
-            reentry: Reentry::Enters,
-            patience: Patience::Insists(None),
-            begun: tenure.core.now(),
-            since: AtomicU64::new(tenure.core.now().as_nanos()),
-            deadline: None,
-            slot: Slot::new(),
-            first: Mutex::new(None),
-            into: Some(tenure.clone()),
-            late: Mutex::default(),
-            server_place: Mutex::new(None),
+            into,
+            ..Self::made(scheme, owner, terms, who, reentry, patience, now)
         })
     }
 

@@ -1,7 +1,9 @@
 use crate::coordination::holding::count::ReleaseEnd;
 use std::time::Duration;
 
-use crate::coordination::waiting::driver::tests::{RTT, at, attempt, settled_with, waiting};
+use crate::coordination::waiting::driver::tests::{
+    RTT, at, attempt, driver, settled_with, waiting,
+};
 use crate::coordination::waiting::driver::{Cause, Driver, Next, Place, Stay};
 use crate::protocol::scheme::Rest;
 
@@ -74,4 +76,17 @@ fn a_new_waiter_after_our_own_release_lets_others_go_first() {
         assert_eq!(attempt(&mut driver, at(15)).1, Cause::Arrival);
     }
     assert!(waited > 90, "{waited}");
+}
+
+#[test]
+fn a_release_that_is_given_up_does_not_count_as_an_answer() {
+    let mut driver = driver();
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    attempt(&mut driver, at(0));
+    driver.failed(at(0));
+    driver.release_begins(at(1_000));
+
+    driver.release_ended(at(29_000), ReleaseEnd::GivenUp, RTT);
+
+    assert!(matches!(driver.next(at(31_000)), Next::Unreachable(_)));
 }

@@ -104,3 +104,19 @@ fn an_attempt_taken_over_is_no_answer_for_callers_that_came_after_it_was_sent() 
     assert_eq!(tried(&mut driver, 3), ["a"]);
     assert_eq!(attempt(&mut driver, at(3)), (second, Cause::Arrival));
 }
+
+/// A guard is dropped, and `try_lock` called, while the task is about to send the attempt that was decided on: the answer is
+/// too old for that call.
+#[test]
+fn an_attempt_that_was_decided_before_a_release_began_answers_no_later_try() {
+    let mut driver = driver();
+    driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    let (id, _) = attempt(&mut driver, at(0));
+
+    driver.release_begins(at(0));
+    let tries = Stay::Tries(at(9));
+    driver.join(at(0), "try", (at(0), None, tries), Place::Back, RTT);
+    driver.found_busy(at(1), id, Rest::Left(LEASE));
+
+    assert!(driver.take_tried(at(1)).is_empty());
+}
