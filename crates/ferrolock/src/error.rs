@@ -81,6 +81,31 @@ pub struct Error {
 struct Inner {
     cause: ErrorCause,
     lock: Option<Arc<str>>,
+    nodes: Vec<NodeError>,
+}
+
+/// What one member of a [`MultiLock`](crate::MultiLock) answered.
+#[derive(Clone, Debug)]
+pub struct NodeError {
+    node: Arc<str>,
+    error: Error,
+}
+
+impl NodeError {
+    pub(crate) fn new(node: &str, error: Error) -> Self {
+        let node = node.into();
+        Self { node, error }
+    }
+
+    /// The address of its server or store, without credentials.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// What went wrong there.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
 }
 
 #[derive(Clone)]
@@ -104,7 +129,11 @@ pub(crate) enum ErrorCause {
 impl Error {
     pub(crate) fn new(cause: ErrorCause) -> Self {
         Self {
-            inner: Arc::new(Inner { cause, lock: None }),
+            inner: Arc::new(Inner {
+                cause,
+                lock: None,
+                nodes: Vec::new(),
+            }),
         }
     }
 
@@ -130,6 +159,18 @@ impl Error {
             inner: Arc::new(Inner {
                 cause: self.inner.cause.clone(),
                 lock: Some(name.clone()),
+                nodes: self.inner.nodes.clone(),
+            }),
+        }
+    }
+
+    /// The same error, with what the members answered.
+    pub(crate) fn with_nodes(self, nodes: Vec<NodeError>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                cause: self.inner.cause.clone(),
+                lock: self.inner.lock.clone(),
+                nodes,
             }),
         }
     }
@@ -192,6 +233,11 @@ impl Error {
             ErrorCause::Refused { code, .. } => Some(code),
             _ => None,
         }
+    }
+
+    /// The members of a [`MultiLock`](crate::MultiLock) that failed, each with its own error; empty for an error of one lock.
+    pub fn nodes(&self) -> &[NodeError] {
+        &self.inner.nodes
     }
 
     /// Whether the same call may work a moment later.

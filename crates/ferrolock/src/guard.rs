@@ -1,4 +1,8 @@
-//! One hold, as a value.
+//! One hold, or several that are held as one, as a value.
+
+pub(crate) mod gather;
+pub(crate) mod members;
+mod single;
 
 use std::fmt;
 use std::future::Future;
@@ -10,17 +14,17 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::coordination::holding::bundle::Part;
 use crate::coordination::holding::hold::{Hold, Status};
-use crate::coordination::holding::release::unlock;
-use crate::coordination::waiting::{Request, acquire};
 use crate::coordination::{Alive, Tenure};
-use crate::engine::Lane;
+use crate::engine::Boxed;
 use crate::error::{Error, LostReason, Result};
 use crate::fence::Fence;
-use crate::kind::{Kind, Lockable, Named, Plain};
+use crate::guard::members::Members;
+use crate::guard::single::SingleHold;
+use crate::kind::{Any, Kind, Lockable, Named, Plain};
 use crate::options::check_time;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::renewal;
 
 /// The state of a hold, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,35 +79,58 @@ pub enum Unlocked {
 #[must_use = "the lock is released as soon as the guard is dropped: bind it, as in `let _guard = …`"]
 #[clippy::has_significant_drop]
 pub struct Guard<K: Kind = Plain> {
-    /// Taken out by `unlock`, which then owns it.
-    hold: Option<Arc<Hold>>,
-    tenure: Arc<Tenure>,
-    alive: Arc<Alive>,
+    held: Holding,
     kind: PhantomData<fn() -> K>,
+}
+
+/// A hold of a lock of any kind.
+pub type AnyGuard = Guard<Any>;
+
+/// What a guard holds. Each gives back what it has when it is dropped.
+enum Holding {
+    One(SingleHold),
+    Several(Members),
+}
+
+impl Holding {
+    fn part(&self) -> Option<Part> {
+        match self {
+            Holding::One(one) => one.part(),
+            Holding::Several(members) => Some(Part::Bundle(members.bundle.clone())),
+        }
+    }
 }
 
 impl<K: Kind> Guard<K> {
     pub(crate) fn new(hold: Arc<Hold>, alive: Arc<Alive>) -> Self {
-        Self {
-            tenure: hold.tenure.clone(),
-            hold: Some(hold),
-            alive,
-            kind: PhantomData,
-        }
+        Self::of(Holding::One(SingleHold::new(hold, alive)))
     }
 
-    /// The lock's name, with the client's key prefix.
+    pub(crate) fn of_members(members: Members) -> Self {
+        Self::of(Holding::Several(members))
+    }
+
+    fn of(held: Holding) -> Self {
+        let kind = PhantomData;
+        Self { held, kind }
+    }
+
+    /// The lock's name, with the client's key prefix; for several locks their names, with commas in between.
     pub fn name(&self) -> &str {
-        self.tenure.scheme.name()
+        self.full_name()
     }
 
     /// The state of the hold now, by the clock; no I/O.
     pub fn state(&self) -> HoldState {
-        match self.hold.as_ref().map(|hold| hold.status()) {
-            Some(Status::Held) => HoldState::Held,
-            Some(Status::Uncertain) => HoldState::Uncertain,
-            Some(Status::Lost(reason)) => HoldState::Lost(reason),
-            Some(Status::Released) | None => HoldState::Released,
+        let status = match &self.held {
+            Holding::One(one) => one.status(),
+            Holding::Several(members) => members.bundle.status(),
+        };
+        match status {
+            Status::Held => HoldState::Held,
+            Status::Uncertain => HoldState::Uncertain,
+            Status::Lost(reason) => HoldState::Lost(reason),
+            Status::Released => HoldState::Released,
         }
     }
 
@@ -130,10 +157,10 @@ impl<K: Kind> Guard<K> {
 
     /// Until the local deadline; zero when it is over.
     pub fn remaining(&self) -> Duration {
-        self.hold
-            .as_ref()
-            .map(|hold| hold.remaining())
-            .unwrap_or_default()
+        match &self.held {
+            Holding::One(one) => one.hold().map(|hold| hold.remaining()).unwrap_or_default(),
+            Holding::Several(members) => members.bundle.remaining(),
+        }
     }
 
     /// Ready when, and ever after, the hold is lost. Safe in `select!` loops.
@@ -149,11 +176,13 @@ impl<K: Kind> Guard<K> {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + '_ {
-        let hold = self.hold.as_ref();
         async move {
-            match hold {
-                Some(hold) => hold.lost().await,
-                None => std::future::pending().await,
+            match &self.held {
+                Holding::One(one) => match one.hold() {
+                    Some(hold) => hold.lost().await,
+                    None => std::future::pending().await,
+                },
+                Holding::Several(members) => members.bundle.lost().await,
             }
         }
     }
@@ -162,13 +191,16 @@ impl<K: Kind> Guard<K> {
     ///
     /// It is a signal, not a check: ask [`is_held`](Guard::is_held) before a write.
     pub fn cancellation_token(&self) -> CancellationToken {
-        match &self.hold {
-            Some(hold) => hold.token(),
-            None => {
-                let token = CancellationToken::new();
-                token.cancel();
-                token
-            }
+        match &self.held {
+            Holding::One(one) => match one.hold() {
+                Some(hold) => hold.token(),
+                None => {
+                    let token = CancellationToken::new();
+                    token.cancel();
+                    token
+                }
+            },
+            Holding::Several(members) => members.bundle.token(),
         }
     }
 
@@ -209,8 +241,7 @@ impl<K: Kind> Guard<K> {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is no longer ours;
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a lease that is too short or too long.
     pub fn renew(&self, lease: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
-        let hold = self.hold.clone();
-        async move { ask(hold, Some(lease)).await }
+        self.ask(Some(lease))
     }
 
     /// Asks the server now whether the lock is ours.
@@ -218,16 +249,49 @@ impl<K: Kind> Guard<K> {
     /// # Errors
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when it is no longer ours.
     pub fn check(&self) -> impl Future<Output = Result<()>> + Send + use<K> {
-        ask(self.hold.clone(), None)
+        self.ask(None)
+    }
+
+    fn ask(&self, lease: Option<Duration>) -> Boxed<Result<()>> {
+        match &self.held {
+            Holding::One(one) => one.ask(lease),
+            Holding::Several(members) => members.ask(lease),
+        }
     }
 
     /// The fence of its grant, if its kind has one.
     pub(crate) fn granted_fence(&self) -> Option<Fence> {
-        self.tenure.fence.get().copied().map(Fence::of)
+        match &self.held {
+            Holding::One(one) => one.tenure.fence.get().copied().map(Fence::of),
+            Holding::Several(_) => None,
+        }
+    }
+
+    /// Its tenure; of several, that of the first.
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        match &self.held {
+            Holding::One(one) => &one.tenure,
+            Holding::Several(members) => &members.lead,
+        }
+    }
+
+    /// Its members, if it is a bundle.
+    pub(crate) fn bundled(&self) -> &[AnyGuard] {
+        match &self.held {
+            Holding::One(_) => &[],
+            Holding::Several(members) => members.guards(),
+        }
+    }
+
+    fn full_name(&self) -> &Arc<str> {
+        match &self.held {
+            Holding::One(one) => one.tenure.scheme.name(),
+            Holding::Several(members) => &members.name,
+        }
     }
 
     fn lost_error(&self, reason: LostReason) -> Error {
-        Error::lost(reason).of(self.tenure.scheme.name())
+        Error::lost(reason).of(self.full_name())
     }
 }
 
@@ -243,14 +307,11 @@ impl<K: Lockable> Guard<K> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the server says no: it is tried again in the background
     /// until the lease is over.
     #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
-    pub fn unlock(mut self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
+    pub fn unlock(self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
         async move {
-            let Some(hold) = self.hold.take() else {
-                return Ok(Unlocked::Released);
-            };
-            match unlock(hold).await? {
-                0 => Ok(Unlocked::Released),
-                left => Ok(Unlocked::StillHeld(left)),
+            match self.held {
+                Holding::One(one) => one.unlock().await,
+                Holding::Several(members) => members.unlock().await,
             }
         }
     }
@@ -268,22 +329,14 @@ impl<K: Lockable> Guard<K> {
     /// As for [`unlock`](Guard::unlock); [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a delay of zero or of
     /// more than ten years. The guard is gone then too: the hold is given back at once, as by a drop.
     #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
-    pub fn unlock_after(
-        mut self,
-        delay: Duration,
-    ) -> impl Future<Output = Result<()>> + Send + use<K> {
+    pub fn unlock_after(self, delay: Duration) -> impl Future<Output = Result<()>> + Send + use<K> {
         async move {
             check_time("a delay", delay, || "use unlock".to_owned())
-                .map_err(|error| error.of(self.tenure.scheme.name()))?;
+                .map_err(|error| error.of(self.full_name()))?;
             self.ensure_held()?;
-            let is_delayed = match &self.hold {
-                Some(hold) => self.tenure.begin_delay(hold).await?,
-                None => false,
-            };
-            match self.hold.take() {
-                Some(hold) if is_delayed => self.tenure.delay_release(&hold, delay).await,
-                Some(hold) => unlock(hold).await.map(drop),
-                None => Ok(()),
+            match self.held {
+                Holding::One(one) => one.unlock_after(delay).await,
+                Holding::Several(members) => members.unlock_after(delay).await,
             }
         }
     }
@@ -293,81 +346,37 @@ impl<K: Lockable> Guard<K> {
     /// # Errors
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when this one is lost: nothing is revived.
     pub fn relock(&self) -> impl Future<Output = Result<Guard<K>>> + Send + use<K> {
-        let (alive, tenure) = (self.alive.clone(), self.tenure.clone());
         let held = self.ensure_held();
-        let terms = self.hold.as_ref().map(|hold| hold.terms);
+        let again = match &self.held {
+            Holding::One(one) => one.relock(),
+            Holding::Several(members) => members.relock(),
+        };
         async move {
             held?;
-            let core = alive.core.clone();
-            let lost = || Error::lost(LostReason::Removed).of(tenure.scheme.name());
-            let request = Request::again(&tenure, terms.ok_or_else(lost)?);
-            let hold = acquire(&core, request, None).await?.ok_or_else(lost)?;
-            Ok(Guard::new(hold, alive))
+            again.await.map(Guard::of)
         }
+    }
+
+    /// The same guard, with its kind forgotten: for guards of several kinds in one place.
+    pub fn erase(self) -> AnyGuard {
+        Guard::of(self.held)
     }
 }
 
 impl<K: Named> Guard<K> {
     /// Who acquired it.
     pub fn owner(&self) -> &Owner {
-        &self.tenure.owner
+        &self.tenure().owner
     }
 
     /// What the server shows of the holder.
     pub fn owner_id(&self) -> &OwnerId {
-        &self.tenure.id
+        &self.tenure().id
     }
 
     /// How many holds the owner has on this name, as far as this client knows.
     pub fn hold_count(&self) -> u32 {
-        self.tenure.holds()
-    }
-}
-
-/// Asks about a hold, and for a lease if one is given.
-async fn ask(hold: Option<Arc<Hold>>, lease: Option<Duration>) -> Result<()> {
-    let Some(hold) = hold else {
-        return Err(Error::lost(LostReason::Removed));
-    };
-    let (tenure, core) = (&hold.tenure, &hold.tenure.core);
-    let name = tenure.scheme.name();
-    let terms = match lease {
-        Some(lease) => {
-            let margin = core.settings.margin_of(lease);
-            let margin = margin.map_err(|error| error.of(name))?;
-            Some(hold.terms.by_hand(lease, margin))
-        }
-        None => None,
-    };
-    if let Status::Lost(reason) = hold.status() {
-        return Err(Error::lost(reason).of(name));
-    }
-    let sent = core.now();
-    let lease = terms.map_or(Duration::ZERO, |terms| terms.lease_at(sent, hold.cap));
-    tenure.asks_for(sent, lease);
-    let call = tenure.scheme.renew(&tenure.bearer, lease).call();
-    let reply = core.ask(Lane::Commands, Some(&tenure.scheme), call).await;
-    let standing = renewal::read_one(reply.map_err(|error| error.of(name))?)
-        .map_err(|bad| Error::from(crate::engine::Failure::from(bad)).of(name))?;
-    if let Some(reason) = standing.lost() {
-        tenure.not_ours(reason);
-        return Err(Error::lost(reason).of(name));
-    }
-    if let Some(terms) = terms {
-        hold.renewed(&terms, sent, lease);
-        core.keeper().extended(&*hold);
-    }
-    match hold.status() {
-        Status::Lost(reason) => Err(Error::lost(reason).of(name)),
-        _ => Ok(()),
-    }
-}
-
-impl<K: Kind> Drop for Guard<K> {
-    fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            hold.release_in_background();
-        }
+        self.tenure().holds()
     }
 }
 

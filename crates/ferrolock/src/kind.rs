@@ -24,6 +24,15 @@ pub struct Fenced;
 #[non_exhaustive]
 pub struct Spin;
 
+/// A lock whose kind is forgotten: see [`AnyLock`](crate::AnyLock).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Any;
+
+impl sealed::Sealed for Any {}
+impl Kind for Any {}
+impl Lockable for Any {}
+
 macro_rules! named {
     ($($kind:ident),+) => {
         $(

@@ -148,14 +148,15 @@ pub use back_off::BackOff;
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "tls")]
 pub use engine::redis::Tls;
-pub use error::{Error, ErrorKind, LostReason, Result};
+pub use error::{Error, ErrorKind, LostReason, NodeError, Result};
 pub use fence::{Fence, FenceGate, StaleFence};
-pub use guard::{Guard, HoldState, Unlocked};
+pub use guard::{AnyGuard, Guard, HoldState, Unlocked};
 pub use inspect::{Holder, Remaining};
 pub use name::LockName;
 pub use owner::{Owner, OwnerId};
 #[cfg(feature = "redis")]
 pub use redis;
+pub use sync::any_lock::AnyLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
 pub use sync::spin_lock::SpinLock;

@@ -145,6 +145,14 @@ pub(crate) struct LockOptions {
     pub(crate) reentry: Reentry,
 }
 
+impl LockOptions {
+    /// The owner that acquires.
+    pub(crate) fn whose(&self) -> Owner {
+        let owner = self.owner.clone();
+        owner.or_else(Owner::current).unwrap_or_else(Owner::new)
+    }
+}
+
 /// How long a hold is given, and whether it is renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lease {

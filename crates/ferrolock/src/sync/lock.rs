@@ -22,6 +22,7 @@ use crate::owner::Owner;
 use crate::protocol::call::{Call, Value};
 use crate::protocol::lock::{PlainScheme, write_details};
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
+use crate::sync::any_lock::AnyLock;
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
 ///
@@ -43,11 +44,23 @@ use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 /// ```
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `run` is called"]
 pub struct Lock<K: Lockable = Plain> {
-    alive: Arc<Alive>,
-    scheme: Result<Arc<dyn Scheme>>,
-    options: LockOptions,
+    pub(super) target: Target,
+    pub(super) options: LockOptions,
     used: AtomicBool,
     kind: PhantomData<fn() -> K>,
+}
+
+/// What a handle leads to.
+#[derive(Clone)]
+pub(super) enum Target {
+    One(OneName),
+}
+
+/// One name of one client.
+#[derive(Clone)]
+pub(super) struct OneName {
+    pub(super) alive: Arc<Alive>,
+    pub(super) scheme: Result<Arc<dyn Scheme>>,
 }
 
 impl<K: Lockable> Lock<K> {
@@ -64,9 +77,12 @@ impl<K: Lockable> Lock<K> {
             LockName::new(format!("{prefix}{name}"))
         };
         let scheme = name.and_then(|name| scheme(name.as_arc().clone()));
+        Self::of(Target::One(OneName { alive, scheme }))
+    }
+
+    pub(super) fn of(target: Target) -> Self {
         Self {
-            alive,
-            scheme,
+            target,
             options: LockOptions::default(),
             used: AtomicBool::new(false),
             kind: PhantomData,
@@ -78,7 +94,8 @@ impl<K: Lockable> Lock<K> {
         mut self,
         scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
     ) -> Self {
-        self.scheme = self.scheme.clone().and_then(|old| {
+        let Target::One(one) = &mut self.target;
+        one.scheme = one.scheme.clone().and_then(|old| {
             let name = old.name();
             scheme(name.clone()).map_err(|error| error.of(name))
         });
@@ -215,55 +232,90 @@ impl<K: Lockable> Lock<K> {
         }
     }
 
-    async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
+    /// The same lock, with its kind forgotten: for locks of several kinds in one place.
+    pub fn erase(self) -> AnyLock {
+        let used = self.used.swap(true, Ordering::Relaxed);
+        Lock {
+            target: self.target.clone(),
+            options: self.options.clone(),
+            used: AtomicBool::new(used),
+            kind: PhantomData,
+        }
+    }
+
+    pub(super) async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
+        match &self.target {
+            Target::One(one) => one.acquire(&self.options, patience).await,
+        }
+    }
+}
+
+impl OneName {
+    async fn acquire<K: Lockable>(
+        &self,
+        options: &LockOptions,
+        patience: Patience,
+    ) -> Result<Option<Guard<K>>> {
         let core = &self.alive.core;
         let scheme = self.scheme.clone()?;
         let terms = core
             .settings
-            .terms(&self.options)
+            .terms(options)
             .map_err(|error| error.of(scheme.name()))?;
         if let Some(wait) = patience.wait() {
             check_wait("a wait", wait).map_err(|error| error.of(scheme.name()))?;
         }
-        let owner = self
-            .options
-            .owner
-            .clone()
-            .or_else(Owner::current)
-            .unwrap_or_else(Owner::new);
-        let who = self.who();
         let request = Request::new(
             scheme,
-            owner,
+            options.whose(),
             terms,
-            who,
-            self.options.reentry,
+            self.who(options),
+            options.reentry,
             patience,
             core.now(),
         );
-        let hold = acquire(core, request, self.options.cancelled_by.clone()).await?;
+        let hold = acquire(core, request, options.cancelled_by.clone()).await?;
         Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
     }
 
     /// Details for people: only with a label, or a name on the client.
-    fn who(&self) -> Option<Arc<str>> {
+    fn who(&self, options: &LockOptions) -> Option<Arc<str>> {
         let core = &self.alive.core;
-        let label = self
-            .options
-            .label
-            .as_ref()
-            .or(core.settings.name.as_ref())?;
+        let label = options.label.as_ref().or(core.settings.name.as_ref())?;
         Some(write_details(std::process::id(), &core.host, label))
+    }
+
+    fn name(&self) -> &str {
+        let scheme = self.scheme.as_ref();
+        scheme.map(|scheme| &**scheme.name()).unwrap_or_default()
+    }
+
+    fn ask(
+        &self,
+        call: fn(&dyn Scheme) -> Call,
+    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<> {
+        let (alive, scheme) = (self.alive.clone(), self.scheme.clone());
+        async move {
+            let scheme = scheme?;
+            alive
+                .core
+                .check_open()
+                .map_err(|error| error.of(scheme.name()))?;
+            let reply = alive
+                .core
+                .ask(Lane::Commands, Some(&scheme), call(&*scheme))
+                .await;
+            let reply = reply.map_err(|error| error.of(scheme.name()))?;
+            Ok((scheme, reply))
+        }
     }
 }
 
 impl<K: Named> Lock<K> {
     /// The name, with the client's key prefix; empty if it is no name.
     pub fn name(&self) -> &str {
-        self.scheme
-            .as_ref()
-            .map(|scheme| &**scheme.name())
-            .unwrap_or_default()
+        let Target::One(one) = &self.target;
+        one.name()
     }
 
     /// Whether it is held, by any owner of any client.
@@ -287,11 +339,12 @@ impl<K: Named> Lock<K> {
     /// How often that owner has entered it, by acquisitions of this client, as the server has it.
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
-        let id = self
+        let Target::One(one) = &self.target;
+        let id = one
             .scheme
             .as_ref()
             .ok()
-            .and_then(|scheme| self.alive.core.owner_id(scheme.subject(), owner));
+            .and_then(|scheme| one.alive.core.owner_id(scheme.subject(), owner));
         async move {
             let (_, holders) = seen.await?;
             let held = holders
@@ -347,20 +400,8 @@ impl<K: Named> Lock<K> {
         call: fn(&dyn Scheme) -> Call,
     ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<K> {
         self.used.store(true, Ordering::Relaxed);
-        let (alive, scheme) = (self.alive.clone(), self.scheme.clone());
-        async move {
-            let scheme = scheme?;
-            alive
-                .core
-                .check_open()
-                .map_err(|error| error.of(scheme.name()))?;
-            let reply = alive
-                .core
-                .ask(Lane::Commands, Some(&scheme), call(&*scheme))
-                .await;
-            let reply = reply.map_err(|error| error.of(scheme.name()))?;
-            Ok((scheme, reply))
-        }
+        let Target::One(one) = &self.target;
+        one.ask(call)
     }
 }
 
@@ -391,8 +432,7 @@ impl<K: Lockable> Clone for Lock<K> {
     fn clone(&self) -> Self {
         self.used.store(true, Ordering::Relaxed);
         Self {
-            alive: self.alive.clone(),
-            scheme: self.scheme.clone(),
+            target: self.target.clone(),
             options: self.options.clone(),
             used: AtomicBool::new(true),
             kind: PhantomData,
@@ -403,15 +443,11 @@ impl<K: Lockable> Clone for Lock<K> {
 impl<K: Lockable> Drop for Lock<K> {
     /// `let _guard = client.lock("x");` compiles and locks nothing: this warning is the only sign of it.
     fn drop(&mut self) {
-        let told = &self.alive.core.told.unused_handle;
+        let Target::One(one) = &self.target;
+        let told = &one.alive.core.told.unused_handle;
         if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {
-            let name = self
-                .scheme
-                .as_ref()
-                .map(|scheme| &**scheme.name())
-                .unwrap_or_default();
             tracing::warn!(
-                lock = name,
+                lock = one.name(),
                 "a lock handle was dropped unused: write `client.lock(…).lock().await?`"
             );
         }
@@ -420,9 +456,9 @@ impl<K: Lockable> Drop for Lock<K> {
 
 impl<K: Lockable> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.scheme.as_ref().map(|scheme| scheme.name());
+        let Target::One(one) = &self.target;
         f.debug_struct("Lock")
-            .field("name", &name)
+            .field("name", &one.name())
             .finish_non_exhaustive()
     }
 }

@@ -14,8 +14,9 @@
 //! the status first, with `Acquire`: a caller that sees the new status sees the new deadline too. The number of renewals is
 //! written and read with the same orders. The models of it are in `orderings/`.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -54,8 +55,15 @@ pub(crate) struct Hold {
     /// Renewals under way; below one: none that an unlock waits for.
     renewals: AtomicI64,
     token: OnceLock<CancellationToken>,
+    /// The bundle that it is a part of, if any.
+    follower: OnceLock<Weak<dyn Follower>>,
     /// A renewal waits for a connection: of the keeper's lane, of the spare one.
     waits: [AtomicBool; 2],
+}
+
+/// What a hold tells that it is over, or that its client shuts down.
+pub(crate) trait Follower: fmt::Debug + Send + Sync {
+    fn part_changed(&self);
 }
 
 /// A renewal that waits for a connection, until this is dropped.
@@ -138,6 +146,7 @@ impl Hold {
             renewal: Notify::new(),
             renewals: AtomicI64::new(0),
             token: OnceLock::new(),
+            follower: OnceLock::new(),
             waits: Default::default(),
         })
     }
@@ -335,17 +344,25 @@ impl Hold {
     fn end(&self) {
         self.over.notify_waiters();
         self.tenure.core.tell_who_shuts_down();
-        self.cancel_token();
+        self.tell_it_is_over();
     }
 
     /// After the status, or the end of the client, was set.
-    fn cancel_token(&self) {
+    fn tell_it_is_over(&self) {
         // Pairs with the fence in `token`. One thread sets the status and looks for a token, the other sets the token and
         // looks at the status. Without the fences both could look too early, and the token would never fire.
         fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
         }
+        if let Some(follower) = self.follower.get().and_then(Weak::upgrade) {
+            follower.part_changed();
+        }
+    }
+
+    /// It is a part of that bundle from now on, and of no other.
+    pub(crate) fn followed_by(&self, follower: Weak<dyn Follower>) {
+        let _ = self.follower.set(follower);
     }
 
     /// Ready when it is lost; never if it is released. Every poll looks at the clock first.
@@ -370,7 +387,7 @@ impl Hold {
     /// Fires when the hold is over in any way.
     pub(crate) fn token(&self) -> CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new).clone();
-        // Pairs with the fence in `cancel_token`.
+        // Pairs with the fence in `tell_it_is_over`.
         fence(Ordering::SeqCst);
         if matches!(self.status(), Status::Lost(_) | Status::Released)
             || self.tenure.core.is_closing()
@@ -382,6 +399,6 @@ impl Hold {
 
     /// The client shuts down: the token of the hold fires, and the work under it may finish.
     pub(crate) fn warn(&self) {
-        self.cancel_token();
+        self.tell_it_is_over();
     }
 }
