@@ -75,7 +75,10 @@ impl Part {
     /// Whether work under it may begin: it is held, and its client does not shut down.
     fn goes_on(&self) -> bool {
         match self {
-            Part::Hold(hold) => hold.is_live() && !hold.tenure.core.is_closing(),
+            Part::Hold(hold) => {
+                let is_good = matches!(hold.status(), Status::Held | Status::Uncertain);
+                is_good && !hold.tenure.core.is_closing()
+            }
             Part::Bundle(bundle) => bundle.goes_on(),
         }
     }
