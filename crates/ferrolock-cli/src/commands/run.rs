@@ -7,6 +7,7 @@ mod limit;
 mod nesting;
 mod successors;
 mod supervise;
+mod target;
 mod terms;
 mod waiting;
 
@@ -18,11 +19,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ferrolock::{Client, Guard, HoldState, Lock, LockName};
+use ferrolock::{AnyGuard, Client, HoldState, LockName};
 
 use self::helpers::Helpers;
 use self::limit::Limit;
 use self::supervise::{Start, Supervisor, Verdict};
+use self::target::{Granted, LockKind, Target};
 use self::terms::Terms;
 use self::waiting::Obtained;
 use crate::address::Address;
@@ -51,6 +53,10 @@ pub(crate) struct RunArgs {
     /// that a store of the user's own on this machine.
     #[arg(long)]
     url: Option<String>,
+
+    /// What kind of lock it is: all who use a name must use the same
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = LockKind::Lock)]
+    kind: LockKind,
 
     /// Does not wait for a lock that is busy: exits with 75, or with 69 if there is no answer within 3s
     #[arg(long = "try", conflicts_with = "wait")]
@@ -138,6 +144,7 @@ Environment of the command:
   FERROLOCK_NAME     the lock's name
   FERROLOCK_OWNER    who holds it, as the server shows it; running the same name inside ends with 64
   FERROLOCK_OWNERS   the same of all runs around it, the innermost last
+  FERROLOCK_FENCE    with --kind fenced: the number of this grant, which only grows; else empty
   FERROLOCK_ADDRESS  where the lock is, without credentials
   FERROLOCK_URL      as it was
 
@@ -198,6 +205,7 @@ pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
 #[derive(Debug)]
 struct Plan {
     name: String,
+    kind: LockKind,
     program: PathBuf,
     words: Vec<OsString>,
     /// The handles that were open before we opened any: the command inherits them.
@@ -236,6 +244,7 @@ impl Plan {
         Ok(Self {
             label: args.label.unwrap_or_else(|| label_of(&program)),
             name: args.name,
+            kind: args.kind,
             program,
             words: args.command,
             inherited: handles::open_now(),
@@ -272,8 +281,9 @@ impl Plan {
             obtained = both => Ok(obtained.map(|(obtained, ())| obtained)),
         };
         let code = match obtained {
-            Ok(Ok((client, Obtained::Granted(guard)))) => {
-                self.run(&client, guard, helpers, interrupts, report).await
+            Ok(Ok((client, Obtained::Granted(granted)))) => {
+                self.run(&client, granted, helpers, interrupts, report)
+                    .await
             }
             Ok(Ok((_, Obtained::Busy(holders)))) => {
                 helpers.end().await;
@@ -300,8 +310,8 @@ impl Plan {
         code
     }
 
-    fn lock(&self, client: &Client) -> Lock {
-        let lock = client.lock(&self.name).label(&self.label);
+    fn lock(&self, client: &Client) -> Target {
+        let lock = Target::new(client, self.kind, &self.name).label(&self.label);
         match self.terms.max_hold {
             Some(limit) => lock.max_hold(limit),
             None => lock,
@@ -312,12 +322,17 @@ impl Plan {
     async fn run(
         &self,
         client: &Client,
-        guard: Guard,
+        granted: Granted,
         helpers: Helpers,
         signals: Signals,
         report: &mut Report,
     ) -> Result<u8, Failure> {
-        let (owner, address) = (guard.owner_id().to_string(), self.address.shown());
+        let Granted {
+            guard,
+            owner,
+            fence,
+        } = granted;
+        let address = self.address.shown();
         report.tell(&Event::Acquired {
             owner: &owner,
             address: &address,
@@ -330,6 +345,8 @@ impl Plan {
                 [nesting::outer_owners(), owner.clone()].concat(),
             ),
             ("FERROLOCK_OWNER", owner),
+            // Empty where the kind has none: a run around this one may have had one.
+            ("FERROLOCK_FENCE", fence.unwrap_or_default()),
             ("FERROLOCK_ADDRESS", address),
         ];
         let started =
@@ -379,7 +396,7 @@ impl Plan {
 
     async fn release(
         &self,
-        guard: Guard,
+        guard: AnyGuard,
         verdict: Verdict,
         report: &mut Report,
     ) -> Result<u8, Failure> {

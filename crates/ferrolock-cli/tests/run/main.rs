@@ -23,6 +23,7 @@ mod environment;
 mod events;
 mod exit_codes;
 mod killed;
+mod kinds;
 mod losing;
 mod max_hold;
 mod pty;

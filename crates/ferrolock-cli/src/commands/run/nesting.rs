@@ -1,11 +1,10 @@
 //! Runs inside runs: a command that waits for the lock that it runs under would wait for ever.
 
-use ferrolock::Lock;
-
+use super::target::Target;
 use crate::exit::Failure;
 
 /// An error: a run around this one has the lock.
-pub(super) async fn refuse(lock: &Lock) -> Result<(), Failure> {
+pub(super) async fn refuse(lock: &Target) -> Result<(), Failure> {
     let innermost = std::env::var("FERROLOCK_OWNER").unwrap_or_default();
     let outer = outer_owners();
     let mut around = outer.split_whitespace().chain([innermost.as_str()]);

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use ferrolock::{Client, Guard, HoldState};
+use ferrolock::{AnyGuard, Client, HoldState};
 use rustix::process::{Pid, Signal, kill_current_process_group};
 use tokio::signal::unix;
 
@@ -73,10 +73,10 @@ impl Supervisor {
     pub(super) async fn start(
         plan: &Plan,
         client: &Client,
-        guard: &Guard,
+        guard: &AnyGuard,
         helpers: Helpers,
         signals: Signals,
-        environment: [(&'static str, String); 4],
+        environment: [(&'static str, String); 5],
         report: &mut Report,
     ) -> io::Result<Start> {
         let judge = Judge::new(plan.terms, Moment::now());
@@ -122,7 +122,7 @@ impl Supervisor {
     }
 
     /// Before the command's first step: tells the shim which group to kill and when, and gives the command the terminal.
-    async fn prepare(&mut self, guard: &Guard) -> io::Result<()> {
+    async fn prepare(&mut self, guard: &AnyGuard) -> io::Result<()> {
         let deadline = self.order(view(guard));
         self.shim
             .entrust(self.client.lifeline(), self.group, deadline)
@@ -150,7 +150,7 @@ impl Supervisor {
     }
 
     /// Supervises the command until it has ended; if the lock was lost, until no process of its group is left.
-    pub(super) async fn until_the_end(&mut self, guard: &Guard, report: &mut Report) -> Verdict {
+    pub(super) async fn until_the_end(&mut self, guard: &AnyGuard, report: &mut Report) -> Verdict {
         loop {
             let view = view(guard);
             let step = self.judge.look(view);
@@ -190,7 +190,7 @@ impl Supervisor {
         self.gate.pid()
     }
 
-    fn act(&mut self, step: Step, guard: &Guard, report: &mut Report) {
+    fn act(&mut self, step: Step, guard: &AnyGuard, report: &mut Report) {
         match step {
             Step::Nothing => {}
             Step::Renew => {
@@ -232,7 +232,7 @@ impl Supervisor {
             .map_or(Order::NoDeadline, Order::Deadline)
     }
 
-    fn inform_shim(&mut self, view: View, guard: &Guard, report: &mut Report) {
+    fn inform_shim(&mut self, view: View, guard: &AnyGuard, report: &mut Report) {
         match self.shim.fate() {
             Fate::Alive if self.shim.wake() => {
                 let message = "the process that ends the command with us was stopped: it goes on";
@@ -262,7 +262,7 @@ impl Supervisor {
     }
 
     /// Whether a command runs that must be killed if we are.
-    fn needs_shim(&self, guard: &Guard) -> bool {
+    fn needs_shim(&self, guard: &AnyGuard) -> bool {
         self.end.is_none() && !self.judge.is_sentenced() && guard.is_held()
     }
 
@@ -398,7 +398,7 @@ impl Supervisor {
     /// A command that ended by itself ends the run, whatever it left in the background. After a loss no process of its group
     /// may run on: those that outlived the leader have until the judge's KILL. The group gets one more KILL at the end in any
     /// case, because a look at a group that still forks may miss a process.
-    fn is_over(&mut self, guard: &Guard, report: &mut Report) -> bool {
+    fn is_over(&mut self, guard: &AnyGuard, report: &mut Report) -> bool {
         if self.end.is_none() {
             return false;
         }
@@ -417,7 +417,7 @@ impl Supervisor {
         self.group.is_gone()
     }
 
-    fn next_look(&self, view: View, guard: &Guard) -> Moment {
+    fn next_look(&self, view: View, guard: &AnyGuard) -> Moment {
         let next = self.judge.next_look(view);
         match self.end {
             Some(_) => {
@@ -431,7 +431,7 @@ impl Supervisor {
         }
     }
 
-    fn verdict(&mut self, guard: &Guard) -> Verdict {
+    fn verdict(&mut self, guard: &AnyGuard) -> Verdict {
         if let Some(why) = self.gate.refusal() {
             return Verdict::NotRun(refusal(&why));
         }
@@ -450,7 +450,7 @@ pub(super) fn refusal(why: &io::Error) -> Failure {
 }
 
 /// The clock is read first, so the deadline computed from clock and remaining time is never too late.
-fn view(guard: &Guard) -> View {
+fn view(guard: &AnyGuard) -> View {
     let now = Moment::now();
     View {
         now,

@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use ferrolock::{Guard, Holder, Lock};
+use ferrolock::Holder;
 
 use super::limit::{Limit, Wait};
+use super::target::{Granted, Target};
 use crate::address::Address;
 use crate::exit::Failure;
 use crate::report::{Event, Report};
@@ -13,7 +14,7 @@ use crate::report::{Event, Report};
 /// Whether the lock was granted.
 #[derive(Debug)]
 pub(super) enum Obtained {
-    Granted(Guard),
+    Granted(Granted),
     /// With the holders of a moment ago, if the server or the store answered.
     Busy(Option<Vec<Holder>>),
 }
@@ -28,7 +29,7 @@ const LAST_ANSWER_MAX: Duration = Duration::from_millis(100);
 
 /// Waits for the lock within the limit.
 pub(super) async fn obtain(
-    lock: &Lock,
+    lock: &Target,
     limit: &Limit,
     address: &Address,
     report: &mut Report,
@@ -44,7 +45,7 @@ pub(super) async fn obtain(
     let left = limit.left_and(LAST_ANSWER_MAX);
     report.clear_status(left).await;
     Ok(match granted? {
-        Some(guard) => Obtained::Granted(guard),
+        Some(granted) => Obtained::Granted(granted),
         None if report.tells_holders() => {
             let left = limit.left_and(LAST_ANSWER_MAX).unwrap_or(ANSWER_MAX);
             Obtained::Busy(holders(lock, left.min(ANSWER_MAX)).await)
@@ -54,7 +55,11 @@ pub(super) async fn obtain(
 }
 
 /// `None`: it was busy until the end of the wait.
-async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option<Guard>, Failure> {
+async fn acquire(
+    lock: &Target,
+    limit: &Limit,
+    address: &Address,
+) -> Result<Option<Granted>, Failure> {
     match limit.wait {
         Wait::Not => {
             let asked = async { lock.try_lock().await.map_err(Failure::from) };
@@ -71,7 +76,7 @@ async fn acquire(lock: &Lock, limit: &Limit, address: &Address) -> Result<Option
 }
 
 /// Prints the holders: for programs once, for people on a terminal every second.
-async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infallible {
+async fn show_holders(lock: &Target, report: &mut Report) -> std::convert::Infallible {
     if !report.tells_holders() {
         return std::future::pending().await;
     }
@@ -88,6 +93,6 @@ async fn show_holders(lock: &Lock, report: &mut Report) -> std::convert::Infalli
 }
 
 /// `None`: the server or the store does not answer in that time.
-async fn holders(lock: &Lock, limit: Duration) -> Option<Vec<Holder>> {
+async fn holders(lock: &Target, limit: Duration) -> Option<Vec<Holder>> {
     tokio::time::timeout(limit, lock.holders()).await.ok()?.ok()
 }
