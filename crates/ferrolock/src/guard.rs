@@ -221,6 +221,16 @@ impl<K: Kind> Guard<K> {
         ask(self.hold.clone(), None)
     }
 
+    /// Its hold; `None` when it was given back.
+    pub(crate) fn hold(&self) -> Option<&Arc<Hold>> {
+        self.hold.as_ref()
+    }
+
+    /// From now on its hold is the caller's to give back.
+    pub(crate) fn give_up_hold(mut self) -> (Option<Arc<Hold>>, Arc<Alive>) {
+        (self.hold.take(), self.alive.clone())
+    }
+
     /// The fence of its grant, if its kind has one.
     pub(crate) fn granted_fence(&self) -> Option<Fence> {
         self.tenure.fence.get().copied().map(Fence::of)

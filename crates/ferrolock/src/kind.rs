@@ -24,6 +24,16 @@ pub struct Fenced;
 #[non_exhaustive]
 pub struct Spin;
 
+/// The read side of the read-write lock, Redisson's `RReadWriteLock.readLock()`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Read;
+
+/// The write side of the read-write lock, Redisson's `RReadWriteLock.writeLock()`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Write;
+
 macro_rules! named {
     ($($kind:ident),+) => {
         $(
@@ -34,7 +44,7 @@ macro_rules! named {
         )+
     };
 }
-named!(Plain, Fenced, Spin);
+named!(Plain, Fenced, Spin, Read, Write);
 
 mod sealed {
     pub trait Sealed {}

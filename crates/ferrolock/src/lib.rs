@@ -158,6 +158,7 @@ pub use owner::{Owner, OwnerId};
 pub use redis;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
+pub use sync::rw_lock::{ReadGuard, ReadLock, RwLock, WriteGuard, WriteLock};
 pub use sync::spin_lock::SpinLock;
 
 /// The README's programs, so that they are run with the other examples.

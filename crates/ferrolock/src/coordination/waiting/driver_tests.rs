@@ -17,6 +17,7 @@ pub(super) fn waiting() -> Waiting {
         },
         has_places: false,
         is_courteous: true,
+        is_shared: false,
     }
 }
 

@@ -6,6 +6,8 @@ mod commands;
 mod differential;
 mod engine;
 mod lock_scripts;
+mod rw_downgrade_scripts;
+mod rw_scripts;
 mod sandbox;
 
 use std::pin::Pin;
