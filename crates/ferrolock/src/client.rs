@@ -16,6 +16,7 @@ use crate::options::check_wait;
 use crate::protocol::key_type;
 use crate::sync::fenced_lock::FencedLock;
 use crate::sync::lock::Lock;
+use crate::sync::rw_lock::RwLock;
 use crate::sync::spin_lock::SpinLock;
 
 /// A connection to where the locks are. Cheap to clone; put it in your application's state.
@@ -100,6 +101,11 @@ impl Client {
     /// A handle to the fenced lock of that name: its guards have [fences](crate::Fence).
     pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
         FencedLock::new(self.alive.clone(), name.as_ref())
+    }
+
+    /// A handle to the read-write lock of that name.
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.alive.clone(), name.as_ref())
     }
 
     /// A handle to the spin lock of that name, for servers and proxies without pub/sub.

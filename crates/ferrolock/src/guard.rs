@@ -259,6 +259,22 @@ impl<K: Kind> Guard<K> {
         }
     }
 
+    /// Its hold, if it is one.
+    pub(crate) fn hold(&self) -> Option<&Arc<Hold>> {
+        match &self.held {
+            Holding::One(one) => one.hold(),
+            Holding::Several(_) => None,
+        }
+    }
+
+    /// Its hold, if it is one, which from now on is the caller's to give back.
+    pub(crate) fn give_up_hold(self) -> Option<(Arc<Hold>, Arc<Alive>)> {
+        match self.held {
+            Holding::One(one) => one.give_up_hold(),
+            Holding::Several(_) => None,
+        }
+    }
+
     /// The fence of its grant, if its kind has one.
     pub(crate) fn granted_fence(&self) -> Option<Fence> {
         match &self.held {

@@ -32,6 +32,15 @@ pub struct Any;
 impl sealed::Sealed for Any {}
 impl Kind for Any {}
 impl Lockable for Any {}
+/// The read side of the read-write lock, Redisson's `RReadWriteLock.readLock()`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Read;
+
+/// The write side of the read-write lock, Redisson's `RReadWriteLock.writeLock()`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Write;
 
 macro_rules! named {
     ($($kind:ident),+) => {
@@ -43,7 +52,7 @@ macro_rules! named {
         )+
     };
 }
-named!(Plain, Fenced, Spin);
+named!(Plain, Fenced, Spin, Read, Write);
 
 mod sealed {
     pub trait Sealed {}

@@ -7,6 +7,7 @@ pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod pace;
 pub(crate) mod renewal;
+pub(crate) mod rw_lock;
 pub(crate) mod scheme;
 #[cfg(test)]
 pub(crate) mod several;
@@ -20,6 +21,7 @@ pub(crate) fn scripts() -> Vec<&'static Script> {
         &lock::SCRIPTS[..],
         &fenced_lock::SCRIPTS[..],
         &spin_lock::SCRIPTS[..],
+        &rw_lock::SCRIPTS[..],
         &key_type::SCRIPTS[..],
     ]
     .concat()

@@ -3,4 +3,5 @@
 pub(crate) mod any_lock;
 pub(crate) mod fenced_lock;
 pub(crate) mod lock;
+pub(crate) mod rw_lock;
 pub(crate) mod spin_lock;

@@ -18,7 +18,7 @@ use crate::engine::{Clock, Engine, Failure, SHUT_DOWN, Tick};
 use crate::error::{Error, LostReason, Result};
 use crate::options::Settings;
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::scheme::Subject;
+use crate::protocol::scheme::{OwnHold, Scheme, Subject};
 
 /// How many attempts that no caller or release asks for are under way at once: after gaps, polls, ends of leases.
 const REATTEMPTS_MAX: usize = 64;
@@ -198,6 +198,15 @@ impl Core {
         unpoisoned(&self.names)
             .live_tenure(subject, owner)
             .map(|tenure| tenure.id.clone())
+    }
+
+    /// The field under which that owner holds the sibling line, if that lets it in.
+    pub(super) fn held_beside(&self, scheme: &dyn Scheme, owner: &Owner) -> Option<Arc<str>> {
+        let sibling = scheme.sibling()?;
+        let lets_in = sibling.own_hold == OwnHold::LetsIn;
+        let names = lets_in.then(|| unpoisoned(&self.names))?;
+        let tenure = names.live_tenure(&sibling.subject, owner)?;
+        Some(tenure.bearer.field.clone())
     }
 
     /// All holds here are lost: the data was removed. Grants whose answers are on their way are refused when they come.

@@ -1,7 +1,6 @@
 //! What a client knows of each name: its holders and waiters in this client.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -12,8 +11,9 @@ use crate::coordination::waiting::driver::Driver;
 use crate::coordination::waiting::first::Begun;
 use crate::coordination::{Core, Tenure};
 use crate::engine::{Subscription, Tick};
+use crate::error::{Error, ErrorCause, Result};
 use crate::owner::Owner;
-use crate::protocol::scheme::Subject;
+use crate::protocol::scheme::{OwnHold, Sibling, Subject};
 
 /// All names that calls of this client hold or wait for.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ pub(super) struct NameEntry {
     /// The caller whose own future makes the first attempt. If there are waiters as well, it is just reading the answer, and
     /// they wait for that.
     pub(crate) first: Option<Arc<Request>>,
+    /// Callers of a shared kind, each of which makes its first attempt by itself, with that tenure.
+    alone: Few<(Arc<Request>, Arc<Tenure>)>,
     /// A first attempt that the driver's task takes over, for the waiter with that number in the line.
     pub(super) goes_on: Option<(u64, Begun)>,
     /// Tenures whose first acquire is not answered yet.
@@ -49,6 +51,7 @@ impl NameEntry {
             tenures: Few::new(),
             driver: None,
             first: None,
+            alone: Few::new(),
             goes_on: None,
             subscription: None,
             driven: false,
@@ -60,7 +63,12 @@ impl NameEntry {
 
     fn is_empty(&self) -> bool {
         let held = !self.tenures.is_empty() || !self.attempting.is_empty();
-        !held && self.first.is_none() && self.driver.is_none() && self.releases == 0 && !self.driven
+        !held
+            && self.first.is_none()
+            && self.alone.is_empty()
+            && self.driver.is_none()
+            && self.releases == 0
+            && !self.driven
     }
 
     /// Whether that task has a hold on the name, and would wait for itself.
@@ -109,6 +117,21 @@ impl NameEntry {
         self.tell_driver();
     }
 
+    /// Whether a caller waits in its line.
+    fn is_waited_for(&self) -> bool {
+        self.driver
+            .as_ref()
+            .is_some_and(|driver| !driver.is_empty())
+    }
+
+    /// Whether a caller of a shared kind may ask for itself: no other waits before it, none of our releases is in its way,
+    /// and its owner is not inside.
+    fn is_open_to(&self, request: &Request) -> bool {
+        let is_shared = request.scheme.waiting().is_shared && self.first.is_none();
+        let is_open = is_shared && self.releases == 0 && !self.is_waited_for();
+        is_open && self.live_tenure(&request.owner).is_none()
+    }
+
     /// The tenure that `owner` can enter again.
     pub(crate) fn live_tenure(&self, owner: &Owner) -> Option<Arc<Tenure>> {
         let inside = |tenure: &&Arc<Tenure>| tenure.owner == *owner && tenure.is_enterable();
@@ -131,20 +154,45 @@ impl Names {
         self.entries.get(subject)?.live_tenure(owner)
     }
 
-    /// Whether a call of this client holds that name, waits for it or makes an attempt.
-    pub(super) fn is_known(&self, subject: &Subject) -> bool {
-        self.entries.contains_key(subject)
+    /// Whether the caller can make its first attempt by itself: no call of this client holds the name, waits for it or makes
+    /// an attempt, or they do not mind.
+    pub(super) fn is_open_to(&self, request: &Request) -> bool {
+        let entry = self.entries.get(request.scheme.subject());
+        entry.is_none_or(|entry| entry.is_open_to(request))
     }
 
-    /// The caller's own future makes the first attempt, with that tenure. False: a call of this client holds the name, waits
-    /// for it or makes an attempt.
-    pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
-        let Entry::Vacant(place) = self.entries.entry(request.scheme.subject().clone()) else {
-            return false;
+    /// Fails if the request would wait for a hold of its own owner, in the sibling line.
+    pub(super) fn check_own_hold(&self, request: &Request) -> Result<()> {
+        let (subject, owner) = (request.scheme.subject(), &request.owner);
+        let blocks = |sibling: &&Sibling| {
+            let is_inside = |subject| self.live_tenure(subject, owner).is_some();
+            let may_block = sibling.own_hold == OwnHold::Blocks;
+            may_block && is_inside(&sibling.subject) && !is_inside(subject)
         };
-        let entry = place.insert(NameEntry::new());
+        match request.scheme.sibling().filter(blocks) {
+            Some(_) => Err(Error::new(ErrorCause::WouldDeadlock).of(request.scheme.name())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a caller waits in that line.
+    pub(super) fn is_waited_for(&self, subject: &Subject) -> bool {
+        self.entries
+            .get(subject)
+            .is_some_and(NameEntry::is_waited_for)
+    }
+
+    /// The caller's own future makes the first attempt, with that tenure. False: others come before it.
+    pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
+        if !self.is_open_to(request) {
+            return false;
+        }
+        let entry = self.entry(request.scheme.subject());
         entry.attempting.push(tenure.clone());
-        entry.first = Some(request.clone());
+        match request.scheme.waiting().is_shared {
+            true => entry.alone.push((request.clone(), tenure.clone())),
+            false => entry.first = Some(request.clone()),
+        }
         true
     }
 
@@ -152,6 +200,9 @@ impl Names {
     pub(super) fn clear_first(&mut self, request: &Arc<Request>) {
         self.change(request.scheme.subject(), |entry| {
             entry.first_ended(|first| Arc::ptr_eq(first, request));
+            entry
+                .alone
+                .retain(|(other, _)| !Arc::ptr_eq(other, request));
         });
     }
 
@@ -178,10 +229,13 @@ impl Names {
 
     /// A grant came. True: there may be waiters here, and those of its owner have yet to enter with it.
     pub(crate) fn tenure_began(&mut self, tenure: &Arc<Tenure>) -> bool {
+        let sibling = tenure.scheme.sibling();
+        let is_awaited_beside = sibling.is_some_and(|other| self.is_waited_for(&other.subject));
         let entry = self.entry(tenure.scheme.subject());
         entry.tenures.push(tenure.clone());
         entry.attempt_ended(tenure);
-        let is_awaited = entry.driver.is_some();
+        entry.alone.retain(|(_, other)| !Arc::ptr_eq(other, tenure));
+        let is_awaited = entry.driver.is_some() || is_awaited_beside;
         if !is_awaited {
             entry.first.take_if(|first| first.owner == tenure.owner);
         }
@@ -229,6 +283,7 @@ impl Names {
             let drivers = entry.driver.iter_mut();
             waiters.extend(drivers.flat_map(|driver| driver.take(|_| true)));
             waiters.extend(entry.first.clone());
+            waiters.extend(entry.alone.iter().map(|(request, _)| request.clone()));
             entry.tell_driver();
         }
         waiters

@@ -9,6 +9,7 @@ pub(crate) mod attempt;
 mod backlog;
 mod drive;
 pub(super) mod driver;
+pub(crate) mod exchange;
 pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
@@ -45,6 +46,7 @@ use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Failure, Tick};
 use crate::error::{Error, ErrorCause, Result};
 use crate::options::Reentry;
+use crate::protocol::scheme::OwnHold;
 
 /// Waits for a hold. `None`: busy, for a call that returns that and no error.
 ///
@@ -183,7 +185,12 @@ fn enter(core: &Arc<Core>, request: &Arc<Request>, place: Place) -> Result<()> {
         runtime.spawn(reenter(tenure.clone(), request.clone()));
         return Ok(());
     }
-    if place == Place::Back && first::begin(core, request) {
+    unpoisoned(&core.names).check_own_hold(request)?;
+    if place == Place::Front {
+        request.begins_at(core.now());
+    }
+    let may_begin = place == Place::Back || request.scheme.waiting().is_shared;
+    if may_begin && first::begin(core, request) {
         return Ok(());
     }
     queue(core, request, place, None)
@@ -216,9 +223,6 @@ fn queue(
         }
         return Ok(());
     }
-    if begun.is_none() && place == Place::Front {
-        request.begins_at(core.now());
-    }
     if let Some(tenure) = names.live_tenure(request.scheme.subject(), &request.owner) {
         drop(names);
         if let Some(begun) = begun {
@@ -229,6 +233,13 @@ fn queue(
         }
         runtime.spawn(reenter(tenure, request.clone()));
         return Ok(());
+    }
+    if let Err(error) = names.check_own_hold(request) {
+        drop(names);
+        begun.into_iter().for_each(|begun| {
+            runtime.spawn(first::release_in_background(begun.attempt));
+        });
+        return Err(error);
     }
     let line = join_line(
         core,
@@ -327,6 +338,7 @@ fn join_line(
 /// Other requests of that owner that wait for the name enter with this tenure.
 pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     let core = &tenure.core;
+    tell_sibling(tenure);
     let mut names = unpoisoned(&core.names);
     let Some(entry) = names.entry_if_any(tenure.scheme.subject()) else {
         return;
@@ -337,12 +349,38 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
         return;
     };
     let same = driver.take(|request| request.owner == tenure.owner);
+    // With one holder of a shared kind inside, the others need not wait for each other's answers.
+    let others = match tenure.scheme.waiting().is_shared {
+        true => driver.take(|_| true),
+        false => Vec::new(),
+    };
     drop(names);
+    others.iter().for_each(|request| request.slot.start_over());
     for request in same {
         match (request.reentry, core.runtime()) {
             (Reentry::IsAnError, _) => request.fail(Error::new(ErrorCause::WouldDeadlock)),
             (Reentry::Enters, Ok(runtime)) => drop(runtime.spawn(reenter(tenure.clone(), request))),
             (Reentry::Enters, Err(error)) => request.fail(error),
+        }
+    }
+}
+
+/// Requests of that owner in the sibling line get in beside this tenure, or would wait for it.
+fn tell_sibling(tenure: &Arc<Tenure>) {
+    let Some(sibling) = tenure.scheme.sibling() else {
+        return;
+    };
+    let mut names = unpoisoned(&tenure.core.names);
+    let entry = names.entry_if_any(&sibling.subject);
+    let Some(driver) = entry.and_then(|entry| entry.driver.as_mut()) else {
+        return;
+    };
+    let beside = driver.take(|request| request.owner == tenure.owner);
+    drop(names);
+    for request in beside {
+        match request.scheme.sibling().map(|sibling| sibling.own_hold) {
+            Some(OwnHold::Blocks) => request.fail(Error::new(ErrorCause::WouldDeadlock)),
+            Some(OwnHold::LetsIn) | None => request.slot.start_over(),
         }
     }
 }

@@ -34,6 +34,10 @@ impl SingleHold {
         self.hold.as_ref()
     }
 
+    pub(super) fn give_up_hold(mut self) -> Option<(Arc<Hold>, Arc<Alive>)> {
+        Some((self.hold.take()?, self.alive.clone()))
+    }
+
     pub(super) fn part(&self) -> Option<Part> {
         self.hold.clone().map(Part::Hold)
     }

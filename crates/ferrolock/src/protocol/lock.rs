@@ -58,6 +58,7 @@ impl PlainScheme {
                 pace: PACE,
                 has_places: false,
                 is_courteous: true,
+                is_shared: false,
             },
             keys,
         }

@@ -171,7 +171,8 @@ fn a_release_that_leaves_nothing_tells_how_many_heard_and_another_does_not() {
         Ok(Release::Free { heard: 3 })
     );
     assert_eq!(read_release(Value::Int(0), 1), Ok(Release::Left));
-    for (odd, left) in [(Value::Int(3), 1), (Value::Int(-3), 0), (Value::Nil, 0)] {
+    assert_eq!(read_release(Value::Int(-3), 0), Ok(Release::Shared));
+    for (odd, left) in [(Value::Int(3), 1), (Value::Int(-3), 1), (Value::Nil, 0)] {
         let told = read_release(odd.clone(), left);
         assert_eq!(told, Err(BadReply("release", odd)));
     }

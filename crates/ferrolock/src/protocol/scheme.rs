@@ -14,6 +14,7 @@ use super::fenced_lock::FencedScheme;
 use super::lock::PlainScheme;
 use super::pace::Pace;
 use super::renewal::Row;
+use super::rw_lock::ReadScheme;
 #[cfg(test)]
 use super::several::Several;
 use super::spin_lock::SpinScheme;
@@ -29,6 +30,16 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     }
 
     fn waiting(&self) -> &Waiting;
+
+    /// The field of a tenure with that id.
+    fn field(&self, tenure: &Arc<str>) -> Arc<str> {
+        tenure.clone()
+    }
+
+    /// The other line of the same name, where a kind has two.
+    fn sibling(&self) -> Option<&Sibling> {
+        None
+    }
 
     /// Which waiters a message is for.
     fn hears(&self, _payload: &[u8]) -> Wake {
@@ -109,8 +120,26 @@ pub(crate) enum Line {
     Lock,
     Fenced,
     Spin,
+    Read,
+    Write,
     #[cfg(test)]
     Several,
+}
+
+/// A line whose holders are in the way of another's.
+#[derive(Debug)]
+pub(crate) struct Sibling {
+    pub(crate) subject: Subject,
+    /// What a hold of the same owner there means for a call here.
+    pub(crate) own_hold: OwnHold,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnHold {
+    /// The attempt names its field, and gets in beside it.
+    LetsIn,
+    /// The call would wait for its own owner.
+    Blocks,
 }
 
 /// The scheme of a call that a client made, by the folder of its script and its first key: for an engine that frees what
@@ -122,6 +151,8 @@ pub(crate) fn scheme_of(call: &Call) -> Option<Arc<dyn Scheme>> {
         "lock" => Some(Arc::new(PlainScheme::new(name))),
         "fenced_lock" => Some(Arc::new(FencedScheme::new(name))),
         "spin_lock" => Some(Arc::new(SpinScheme::new(name, SpinScheme::PACE))),
+        // Either side frees the entries of both.
+        "rw_lock" => Some(Arc::new(ReadScheme::new(name, false))),
         #[cfg(test)]
         "several" => Some(Arc::new(Several::new(name))),
         _ => None,
@@ -167,6 +198,8 @@ pub(crate) struct Waiting {
     pub(crate) has_places: bool,
     /// After a release of ours the waiters of other processes go first.
     pub(crate) is_courteous: bool,
+    /// Holders share it: callers ask for themselves, at the same time, while none of them waits in the line.
+    pub(crate) is_shared: bool,
 }
 
 /// What an attempt asks for.
@@ -175,25 +208,24 @@ pub(crate) struct Ask<'a> {
     pub(crate) bearer: &'a Bearer,
     pub(crate) lease: Duration,
     /// The caller waits if it is busy: a kind with places gives it one.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no kind with places is built yet")
-    )]
     pub(crate) waits: bool,
     /// The largest fence that this client has seen: a new one is larger.
     pub(crate) fence_floor: u64,
+    /// The field under which its owner holds the sibling line.
+    pub(crate) beside: Option<&'a Arc<str>>,
 }
 
 #[cfg(test)]
 impl<'a> Ask<'a> {
     /// For a caller that does not wait, and has seen no fence.
     pub(crate) fn once(bearer: &'a Bearer, lease: Duration) -> Self {
-        let (waits, fence_floor) = (false, 0);
+        let (waits, fence_floor, beside) = (false, 0, None);
         Self {
             bearer,
             lease,
             waits,
             fence_floor,
+            beside,
         }
     }
 }
@@ -242,15 +274,15 @@ pub(crate) enum Rest {
 }
 
 /// Which waiter a message wakes.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "no kind with places is built yet")
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// The first waiter in line.
     Front,
     /// The waiter at that place.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no kind whose messages name a place is built yet")
+    )]
     Named(u64),
     Nobody,
 }
@@ -270,6 +302,8 @@ pub(crate) enum Standing {
 pub(crate) enum Release {
     /// The hold is given back; `heard`: how many clients got the message.
     Free { heard: u64 },
+    /// The hold is given back; others have the name too, so no message was sent.
+    Shared,
     /// Other holds of the tenure go on.
     Left,
     /// It was not ours: gone, or taken.
@@ -312,6 +346,7 @@ pub(crate) fn read_release(reply: Value, left: u32) -> Result<Release, BadReply>
     match reply {
         Value::Int(-1) => Ok(Release::Not(Standing::Gone)),
         Value::Int(-2) => Ok(Release::Not(Standing::Taken)),
+        Value::Int(-3) if left == 0 => Ok(Release::Shared),
         Value::Int(heard @ 0..) if left == 0 => Ok(Release::Free {
             heard: heard.unsigned_abs(),
         }),

@@ -43,6 +43,7 @@ impl Several {
                 },
                 has_places: true,
                 is_courteous: false,
+                is_shared: false,
             },
             subject: Subject { name, line },
             channel,

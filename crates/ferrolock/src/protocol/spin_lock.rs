@@ -39,6 +39,7 @@ impl SpinScheme {
                 pace,
                 has_places: false,
                 is_courteous: false,
+                is_shared: false,
             },
             subject: Subject { name, line },
         }

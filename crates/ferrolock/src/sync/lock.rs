@@ -102,6 +102,25 @@ impl<K: Lockable> Lock<K> {
         self
     }
 
+    /// A handle of another kind to the same name, with the same options.
+    pub(super) fn with_kind<L: Lockable>(
+        &self,
+        scheme: impl FnOnce(Arc<str>) -> Arc<dyn Scheme>,
+    ) -> Lock<L> {
+        self.used.store(true, Ordering::Relaxed);
+        let Target::One(one) = &self.target;
+        let known = one.scheme.as_ref().map_err(Clone::clone);
+        Lock {
+            target: Target::One(OneName {
+                alive: one.alive.clone(),
+                scheme: known.map(|known| scheme(known.name().clone())),
+            }),
+            options: self.options.clone(),
+            used: AtomicBool::new(true),
+            kind: PhantomData,
+        }
+    }
+
     /// A fixed lease: never renewed, over at its end.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Lease::Fixed(lease);

@@ -111,7 +111,7 @@ async fn a_name_that_stays_taken_and_is_freed_by_force_has_growing_fences(stage:
 
 /// Each grant is to a client that has seen no fence before.
 async fn fences_grow_although_the_server_loses_its_data_again_and_again(kind: Kind) {
-    let mut server = Server::start(kind);
+    let server = Server::start(kind);
     let mut fences = Vec::new();
 
     for round in 0..40 {

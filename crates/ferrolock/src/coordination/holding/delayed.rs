@@ -50,6 +50,34 @@ impl Tenure {
         hold: &Arc<Hold>,
         stay: Duration,
     ) -> Result<()> {
+        let named = |error: Error| error.of(self.scheme.name());
+        let work = async {
+            // A renewal that ran after the command would make the stay a whole lease.
+            hold.renewal_ended(self.core.settings.command_limit).await;
+            self.asks_for(self.core.now(), stay);
+            let call = self.scheme.delay_release(&self.bearer, stay);
+            let reply = self
+                .core
+                .ask(Lane::Commands, Some(&self.scheme), call)
+                .await;
+            let standing = reply.and_then(|reply| {
+                read_standing(reply).map_err(|bad| Error::from(Failure::from(bad)))
+            });
+            match standing.map_err(named)?.lost() {
+                None => Ok(()),
+                Some(reason) => Err(named(Error::lost(reason))),
+            }
+        };
+        self.end_by(hold, work).await
+    }
+
+    /// Ends the last hold by that work, after [`begin_delay`](Tenure::begin_delay) said so. If the work fails, or this is
+    /// dropped before it is ready, the keeper releases the hold.
+    pub(crate) async fn end_by<T>(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let number = {
             let mut state = unpoisoned(&self.state);
             state.sender = Lane::Commands;
@@ -68,31 +96,16 @@ impl Tenure {
         };
         let was = hold.release(sent);
         self.core.keeper().forget(&**hold);
-        // A renewal that ran after the command would make the stay a whole lease.
-        hold.renewal_ended(limit).await;
         unpoisoned(&self.state).members.clear();
-        self.asks_for(self.core.now(), stay);
-        let call = self.scheme.delay_release(&self.bearer, stay);
-        let reply = self
-            .core
-            .ask(Lane::Commands, Some(&self.scheme), call)
-            .await;
-        let standing = reply
-            .and_then(|reply| read_standing(reply).map_err(|bad| Error::from(Failure::from(bad))));
-        let answer = standing
-            .map_err(|error| error.of(self.scheme.name()))
-            .and_then(|standing| match standing.lost() {
-                None => Ok(()),
-                Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
-            });
+        let done = match was.lost() {
+            None => work.await,
+            Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
+        };
         self.core.keeper().cancel(alarm);
-        if answer.is_ok() {
+        if done.is_ok() {
             running.end(Ok(Value::Int(0)));
             unfinished.tenure = None;
         }
-        match was.lost() {
-            Some(reason) => Err(Error::lost(reason).of(self.scheme.name())),
-            None => answer,
-        }
+        done
     }
 }

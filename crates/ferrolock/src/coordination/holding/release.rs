@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::coordination::holding::count::{After, Op, Outcome, Phase, ReleaseEnd};
+use crate::coordination::holding::count::{After, Few, Op, Outcome, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::holding::tenure::TenureState;
@@ -22,7 +22,7 @@ use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
 use crate::protocol::call::{Call, Value};
-use crate::protocol::scheme::{Release, Standing, read_release, read_standing};
+use crate::protocol::scheme::{Release, Standing, Subject, read_release, read_standing};
 
 /// How long an unlock waits for a renewal of its hold that is under way. A renewal that runs after the release does no harm:
 /// its field is gone.
@@ -292,13 +292,14 @@ impl Tenure {
         let over = state.is_over();
         let last = answered.command.op == Op::Release { left: 0 } && barrier == Barrier::Lifts;
         // Once it is over, no other release follows, whatever this one was.
-        let opens = (last || over) && std::mem::take(&mut state.is_barring);
+        let barring = match last || over {
+            true => std::mem::take(&mut state.barring),
+            false => Few::new(),
+        };
         if over {
             names.change(self.scheme.subject(), |entry| entry.tenure_ended(self));
         }
-        if opens {
-            self.lift_barrier(&mut names, answered.end);
-        }
+        self.lift_barrier(&mut names, &barring, answered.end);
         let refused = answered
             .error
             .clone()
@@ -318,23 +319,22 @@ impl Tenure {
     /// Attempts of this client wait from now on, if a release that leaves nothing was decided. Raised when the hold leaves,
     /// not when the release is sent: an attempt could be sent in between.
     fn raise_barrier(&self, names: &mut Names, state: &mut TenureState, now: Tick) {
-        if state.count.phase() == Phase::Closed && !state.is_barring {
-            state.is_barring = true;
-            for subject in &self.scheme.barred() {
-                names.release_begins(subject, now);
+        if state.count.phase() != Phase::Closed || !state.barring.is_empty() {
+            return;
+        }
+        for subject in self.scheme.barred() {
+            // Holders of a shared kind come and go all the time. A caller that waited before this release began does not
+            // wait for it: else it might never attempt.
+            if !self.scheme.waiting().is_shared || !names.is_waited_for(&subject) {
+                names.release_begins(&subject, now);
+                state.barring.push(subject);
             }
         }
     }
 
-    /// Attempts of this client no longer wait. Only waiters of the same line have got the message of the release.
-    pub(super) fn lift_barrier(&self, names: &mut Names, end: ReleaseEnd) {
-        for subject in &self.scheme.barred() {
-            let end = match end {
-                ReleaseEnd::Freed { .. } if subject != self.scheme.subject() => {
-                    ReleaseEnd::Answered
-                }
-                end => end,
-            };
+    /// Attempts of this client no longer wait.
+    pub(super) fn lift_barrier(&self, names: &mut Names, barring: &[Subject], end: ReleaseEnd) {
+        for subject in barring {
             names.change(subject, |entry| entry.release_ended(&self.core, end));
         }
     }
@@ -447,7 +447,7 @@ fn read(command: Command, reply: std::result::Result<Value, Failure>) -> Answere
                 answered.end = ReleaseEnd::Freed { heard };
                 Standing::Ours
             }
-            Release::Left => Standing::Ours,
+            Release::Left | Release::Shared => Standing::Ours,
             Release::Not(standing) => standing,
         }),
     };

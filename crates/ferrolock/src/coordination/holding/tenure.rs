@@ -12,7 +12,7 @@ use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::scheme::{Bearer, Scheme};
+use crate::protocol::scheme::{Bearer, Scheme, Subject};
 
 /// One unbroken time of an owner on a name.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(crate) struct Tenure {
 pub(super) struct TenureState {
     pub(super) count: Count<Arc<dyn Entrant>, Arc<Hold>>,
     pub(super) members: Few<Arc<Hold>>,
-    /// Attempts of this client on the name wait for the release of this tenure.
-    pub(super) is_barring: bool,
+    /// Lines of this client whose attempts wait for the release of this tenure.
+    pub(super) barring: Few<Subject>,
     /// Over which lane the command under way was sent.
     pub(super) sender: Lane,
     /// How the last command failed, if it did.
@@ -138,9 +138,8 @@ impl Tenure {
     /// Our release is not answered in time: attempts no longer wait for it.
     pub(super) fn give_barrier_up(&self) {
         let mut names = unpoisoned(&self.core.names);
-        if std::mem::take(&mut unpoisoned(&self.state).is_barring) {
-            self.lift_barrier(&mut names, ReleaseEnd::GivenUp);
-        }
+        let barring = std::mem::take(&mut unpoisoned(&self.state).barring);
+        self.lift_barrier(&mut names, &barring, ReleaseEnd::GivenUp);
     }
 
     /// No command is sent for it from now on: the server ends its lease.
@@ -167,7 +166,7 @@ impl Core {
     ) -> Arc<Tenure> {
         let id = OwnerId::new(&self.id, self.next_number());
         let bearer = Bearer {
-            field: id.as_arc().clone(),
+            field: scheme.field(id.as_arc()),
             who,
         };
         Arc::new(Tenure {
@@ -182,7 +181,7 @@ impl Core {
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
-                is_barring: false,
+                barring: Few::new(),
                 sender: Lane::Commands,
                 trouble: None,
             }),

@@ -216,7 +216,7 @@ impl Keeper {
 /// Releases whatever the first acquire of that tenure has taken.
 async fn release_field(tenure: &dyn Owes) -> Result<ReleaseFound, Failure> {
     match read_release(tenure.release_field().await?, 0)? {
-        Release::Free { .. } => Ok(ReleaseFound::Field),
+        Release::Free { .. } | Release::Shared => Ok(ReleaseFound::Field),
         Release::Left | Release::Not(_) => Ok(ReleaseFound::Nothing),
     }
 }

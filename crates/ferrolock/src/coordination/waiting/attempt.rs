@@ -73,6 +73,8 @@ pub(crate) struct Attempt {
     cap: Option<Tick>,
     lease: Duration,
     reply: Calling,
+    /// The field under which its owner held the sibling line when it was made.
+    beside: Option<Arc<str>>,
     stage: Stage,
     /// It was granted, and others here wait for the name.
     pub(super) is_awaited: bool,
@@ -115,7 +117,8 @@ impl Attempt {
         });
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
-        let call = call(request, &tenure, lease);
+        let beside = core.held_beside(&*request.scheme, &request.owner);
+        let call = call(request, &tenure, lease, beside.as_ref());
         tenure.asks_for(now, lease);
         tenure.first.asks_for(lease);
         request.take_place(&tenure, lease);
@@ -132,6 +135,7 @@ impl Attempt {
             sent: now,
             cap,
             lease,
+            beside,
             stage: Stage::Made,
             is_awaited: false,
             asking: Some(asking),
@@ -167,7 +171,8 @@ impl Attempt {
         if !self.request.slot.is_waiting() {
             return Poll::Ready(Err(Failure::NotSent(NOBODY_WAITS.to_owned())));
         }
-        let call = call(&self.request, &self.tenure, self.lease);
+        let beside = self.beside.as_ref();
+        let call = call(&self.request, &self.tenure, self.lease, beside);
         let form = Form::Text;
         let core = &self.tenure.core;
         self.reply = core.send(Lane::Commands, Call { form, ..call });
@@ -237,12 +242,13 @@ impl Attempt {
     }
 }
 
-fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
+fn call(request: &Request, tenure: &Tenure, lease: Duration, beside: Option<&Arc<str>>) -> Call {
     tenure.scheme.acquire(&Ask {
         bearer: &tenure.bearer,
         lease,
         waits: request.patience != Patience::None,
         fence_floor: tenure.core.fence_floor(),
+        beside,
     })
 }
 

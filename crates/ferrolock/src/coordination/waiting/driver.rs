@@ -230,6 +230,11 @@ impl<W> Driver<W> {
         out.into_iter().map(|waiter| waiter.who).collect()
     }
 
+    /// Whether there is no waiter.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
     /// Whether an attempt is under way.
     pub(super) fn is_attempting(&self) -> bool {
         self.attempt.is_some()

@@ -18,6 +18,7 @@ pub(super) fn waiting() -> Waiting {
         },
         has_places: false,
         is_courteous: true,
+        is_shared: false,
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     // Not the time when the call began: it may have waited for releases before.
     let now = core.now();
     let patience = patience(core, request, now);
-    if patience.is_zero() || unpoisoned(&core.names).is_known(request.scheme.subject()) {
+    if patience.is_zero() || !unpoisoned(&core.names).is_open_to(request) {
         return false;
     }
     let mut attempt = Attempt::new(core, request, now);

@@ -7,6 +7,8 @@ mod differential;
 mod engine;
 mod fenced_scripts;
 mod lock_scripts;
+mod rw_downgrade_scripts;
+mod rw_scripts;
 mod sandbox;
 
 use std::pin::Pin;
