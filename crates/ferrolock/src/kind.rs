@@ -29,9 +29,21 @@ pub struct Spin;
 #[non_exhaustive]
 pub struct Any;
 
-impl sealed::Sealed for Any {}
-impl Kind for Any {}
-impl Lockable for Any {}
+/// Several locks held as one: see [`MultiLock`](crate::MultiLock).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Multi;
+
+macro_rules! nameless {
+    ($($kind:ident),+) => {
+        $(
+            impl sealed::Sealed for $kind {}
+            impl Kind for $kind {}
+            impl Lockable for $kind {}
+        )+
+    };
+}
+nameless!(Any, Multi);
 
 macro_rules! named {
     ($($kind:ident),+) => {

@@ -159,6 +159,7 @@ pub use redis;
 pub use sync::any_lock::AnyLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
+pub use sync::multi_lock::MultiLock;
 pub use sync::spin_lock::SpinLock;
 
 /// The README's programs, so that they are run with the other examples.

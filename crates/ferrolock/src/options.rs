@@ -151,6 +151,23 @@ impl LockOptions {
         let owner = self.owner.clone();
         owner.or_else(Owner::current).unwrap_or_else(Owner::new)
     }
+
+    /// These options of a member, with those of the lock that it is a member of laid over them.
+    pub(crate) fn under(&self, whole: &LockOptions) -> LockOptions {
+        let lease = match whole.lease {
+            Lease::Client => self.lease,
+            lease => lease,
+        };
+        LockOptions {
+            lease,
+            max_hold: whole.max_hold.or(self.max_hold),
+            max_wait: whole.max_wait.or(self.max_wait),
+            cancelled_by: whole.cancelled_by.clone().or(self.cancelled_by.clone()),
+            owner: whole.owner.clone().or(self.owner.clone()),
+            label: whole.label.clone().or(self.label.clone()),
+            reentry: self.reentry,
+        }
+    }
 }
 
 /// How long a hold is given, and whether it is renewed.

@@ -3,4 +3,6 @@
 pub(crate) mod any_lock;
 pub(crate) mod fenced_lock;
 pub(crate) mod lock;
+pub(crate) mod multi_lock;
 pub(crate) mod spin_lock;
+mod target;

@@ -10,19 +10,21 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::Alive;
-use crate::coordination::waiting::{Patience, Request, acquire};
-use crate::engine::{Failure, Lane};
+use crate::coordination::waiting::Patience;
+use crate::engine::Failure;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::guard::Guard;
 use crate::inspect::{Holder, Remaining};
 use crate::kind::{Lockable, Named, Plain};
 use crate::name::LockName;
-use crate::options::{Lease, LockOptions, Reentry, check_wait};
+use crate::options::{Lease, LockOptions, Reentry};
 use crate::owner::Owner;
 use crate::protocol::call::{Call, Value};
-use crate::protocol::lock::{PlainScheme, write_details};
+use crate::protocol::lock::PlainScheme;
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 use crate::sync::any_lock::AnyLock;
+use crate::sync::multi_lock::MultiLock;
+use crate::sync::target::{OneName, Target};
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
 ///
@@ -48,19 +50,6 @@ pub struct Lock<K: Lockable = Plain> {
     pub(super) options: LockOptions,
     used: AtomicBool,
     kind: PhantomData<fn() -> K>,
-}
-
-/// What a handle leads to.
-#[derive(Clone)]
-pub(super) enum Target {
-    One(OneName),
-}
-
-/// One name of one client.
-#[derive(Clone)]
-pub(super) struct OneName {
-    pub(super) alive: Arc<Alive>,
-    pub(super) scheme: Result<Arc<dyn Scheme>>,
 }
 
 impl<K: Lockable> Lock<K> {
@@ -94,11 +83,12 @@ impl<K: Lockable> Lock<K> {
         mut self,
         scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
     ) -> Self {
-        let Target::One(one) = &mut self.target;
-        one.scheme = one.scheme.clone().and_then(|old| {
-            let name = old.name();
-            scheme(name.clone()).map_err(|error| error.of(name))
-        });
+        if let Target::One(one) = &mut self.target {
+            one.scheme = one.scheme.clone().and_then(|old| {
+                let name = old.name();
+                scheme(name.clone()).map_err(|error| error.of(name))
+            });
+        }
         self
     }
 
@@ -232,6 +222,11 @@ impl<K: Lockable> Lock<K> {
         }
     }
 
+    /// This lock and the other one as one: both or none. See [`MultiLock`].
+    pub fn and<L: Lockable>(self, other: Lock<L>) -> MultiLock {
+        MultiLock::new([self.erase(), other.erase()])
+    }
+
     /// The same lock, with its kind forgotten: for locks of several kinds in one place.
     pub fn erase(self) -> AnyLock {
         let used = self.used.swap(true, Ordering::Relaxed);
@@ -246,67 +241,10 @@ impl<K: Lockable> Lock<K> {
     pub(super) async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
         match &self.target {
             Target::One(one) => one.acquire(&self.options, patience).await,
-        }
-    }
-}
-
-impl OneName {
-    async fn acquire<K: Lockable>(
-        &self,
-        options: &LockOptions,
-        patience: Patience,
-    ) -> Result<Option<Guard<K>>> {
-        let core = &self.alive.core;
-        let scheme = self.scheme.clone()?;
-        let terms = core
-            .settings
-            .terms(options)
-            .map_err(|error| error.of(scheme.name()))?;
-        if let Some(wait) = patience.wait() {
-            check_wait("a wait", wait).map_err(|error| error.of(scheme.name()))?;
-        }
-        let request = Request::new(
-            scheme,
-            options.whose(),
-            terms,
-            self.who(options),
-            options.reentry,
-            patience,
-            core.now(),
-        );
-        let hold = acquire(core, request, options.cancelled_by.clone()).await?;
-        Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
-    }
-
-    /// Details for people: only with a label, or a name on the client.
-    fn who(&self, options: &LockOptions) -> Option<Arc<str>> {
-        let core = &self.alive.core;
-        let label = options.label.as_ref().or(core.settings.name.as_ref())?;
-        Some(write_details(std::process::id(), &core.host, label))
-    }
-
-    fn name(&self) -> &str {
-        let scheme = self.scheme.as_ref();
-        scheme.map(|scheme| &**scheme.name()).unwrap_or_default()
-    }
-
-    fn ask(
-        &self,
-        call: fn(&dyn Scheme) -> Call,
-    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<> {
-        let (alive, scheme) = (self.alive.clone(), self.scheme.clone());
-        async move {
-            let scheme = scheme?;
-            alive
-                .core
-                .check_open()
-                .map_err(|error| error.of(scheme.name()))?;
-            let reply = alive
-                .core
-                .ask(Lane::Commands, Some(&scheme), call(&*scheme))
-                .await;
-            let reply = reply.map_err(|error| error.of(scheme.name()))?;
-            Ok((scheme, reply))
+            Target::Multi(several) => {
+                let members = several.acquire(&self.options, patience).await?;
+                Ok(members.map(Guard::of_members))
+            }
         }
     }
 }
@@ -314,8 +252,7 @@ impl OneName {
 impl<K: Named> Lock<K> {
     /// The name, with the client's key prefix; empty if it is no name.
     pub fn name(&self) -> &str {
-        let Target::One(one) = &self.target;
-        one.name()
+        self.target.name()
     }
 
     /// Whether it is held, by any owner of any client.
@@ -339,12 +276,10 @@ impl<K: Named> Lock<K> {
     /// How often that owner has entered it, by acquisitions of this client, as the server has it.
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
-        let Target::One(one) = &self.target;
-        let id = one
-            .scheme
-            .as_ref()
-            .ok()
-            .and_then(|scheme| one.alive.core.owner_id(scheme.subject(), owner));
+        let id = self.target.one().ok().and_then(|one| {
+            let scheme = one.scheme.as_ref().ok()?;
+            one.alive.core.owner_id(scheme.subject(), owner)
+        });
         async move {
             let (_, holders) = seen.await?;
             let held = holders
@@ -400,8 +335,8 @@ impl<K: Named> Lock<K> {
         call: fn(&dyn Scheme) -> Call,
     ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<K> {
         self.used.store(true, Ordering::Relaxed);
-        let Target::One(one) = &self.target;
-        one.ask(call)
+        let one = self.target.one();
+        async move { one?.ask(call).await }
     }
 }
 
@@ -443,11 +378,12 @@ impl<K: Lockable> Clone for Lock<K> {
 impl<K: Lockable> Drop for Lock<K> {
     /// `let _guard = client.lock("x");` compiles and locks nothing: this warning is the only sign of it.
     fn drop(&mut self) {
-        let Target::One(one) = &self.target;
-        let told = &one.alive.core.told.unused_handle;
-        if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {
+        let Some(told) = self.target.told() else {
+            return;
+        };
+        if !*self.used.get_mut() && !told.unused_handle.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                lock = one.name(),
+                lock = self.target.name(),
                 "a lock handle was dropped unused: write `client.lock(…).lock().await?`"
             );
         }
@@ -456,9 +392,8 @@ impl<K: Lockable> Drop for Lock<K> {
 
 impl<K: Lockable> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target::One(one) = &self.target;
         f.debug_struct("Lock")
-            .field("name", &one.name())
+            .field("name", &self.target.name())
             .finish_non_exhaustive()
     }
 }
