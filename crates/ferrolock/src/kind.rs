@@ -34,6 +34,11 @@ pub struct Any;
 #[non_exhaustive]
 pub struct Multi;
 
+/// The lock on a majority of independent servers: see [`QuorumLock`](crate::QuorumLock).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Quorum;
+
 macro_rules! nameless {
     ($($kind:ident),+) => {
         $(
@@ -55,7 +60,7 @@ macro_rules! named {
         )+
     };
 }
-named!(Plain, Fenced, Spin);
+named!(Plain, Fenced, Spin, Quorum);
 
 mod sealed {
     pub trait Sealed {}

@@ -160,6 +160,8 @@ pub use sync::any_lock::AnyLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
 pub use sync::multi_lock::MultiLock;
+pub use sync::quorum::Quorum;
+pub use sync::quorum_lock::QuorumLock;
 pub use sync::spin_lock::SpinLock;
 
 /// The README's programs, so that they are run with the other examples.

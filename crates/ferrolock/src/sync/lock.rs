@@ -11,14 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::coordination::Alive;
 use crate::coordination::waiting::Patience;
-use crate::engine::Failure;
+use crate::engine::{Boxed, Failure};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::guard::Guard;
+use crate::guard::members::done_with;
 use crate::inspect::{Holder, Remaining};
 use crate::kind::{Lockable, Named, Plain};
 use crate::name::LockName;
 use crate::options::{Lease, LockOptions, Reentry};
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerId};
 use crate::protocol::call::{Call, Value};
 use crate::protocol::lock::PlainScheme;
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
@@ -75,6 +76,15 @@ impl<K: Lockable> Lock<K> {
             options: LockOptions::default(),
             used: AtomicBool::new(false),
             kind: PhantomData,
+        }
+    }
+
+    /// What a handle of one name leads to.
+    pub(super) fn into_one_name(self) -> Option<OneName> {
+        self.used.store(true, Ordering::Relaxed);
+        match &self.target {
+            Target::One(one) => Some(one.clone()),
+            Target::Multi(_) | Target::Quorum(_) => None,
         }
     }
 
@@ -245,6 +255,10 @@ impl<K: Lockable> Lock<K> {
                 let members = several.acquire(&self.options, patience).await?;
                 Ok(members.map(Guard::of_members))
             }
+            Target::Quorum(nodes) => {
+                let members = nodes.acquire(&self.options, patience).await?;
+                Ok(members.map(Guard::of_members))
+            }
         }
     }
 }
@@ -276,16 +290,18 @@ impl<K: Named> Lock<K> {
     /// How often that owner has entered it, by acquisitions of this client, as the server has it.
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
-        let id = self.target.one().ok().and_then(|one| {
-            let scheme = one.scheme.as_ref().ok()?;
-            one.alive.core.owner_id(scheme.subject(), owner)
-        });
+        let names = self.target.names().map(|(names, _)| names);
+        let ids: Vec<OwnerId> = names
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.owner_id(owner))
+            .collect();
         async move {
             let (_, holders) = seen.await?;
             let held = holders
                 .iter()
-                .find(|seen| id.as_ref().is_some_and(|id| id.as_str() == seen.field));
-            Ok(held.map_or(0, |seen| seen.count))
+                .filter(|seen| ids.iter().any(|id| id.as_str() == seen.field));
+            Ok(held.map(|seen| seen.count).max().unwrap_or_default())
         }
     }
 
@@ -315,28 +331,55 @@ impl<K: Named> Lock<K> {
     pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
         let freed = self.ask(|scheme| scheme.force_unlock());
         async move {
-            let (scheme, reply) = freed.await?;
-            read_force_unlock(reply)
-                .map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
+            let mut is_any_freed = false;
+            for (scheme, reply) in freed.await? {
+                is_any_freed |= read_force_unlock(reply)
+                    .map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))?;
+            }
+            Ok(is_any_freed)
         }
     }
 
+    /// When it may be free, and all holders. On a majority of servers: when a majority of them may be free.
     fn look(&self) -> impl Future<Output = Result<(Option<Rest>, Vec<Seen>)>> + Send + use<K> {
         let seen = self.ask(|scheme| scheme.inspect());
         async move {
-            let (scheme, reply) = seen.await?;
-            let seen = scheme.read_inspect(reply);
-            seen.map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
+            let (mut rests, mut all) = (Vec::new(), Vec::new());
+            for (scheme, reply) in seen.await? {
+                let seen = scheme.read_inspect(reply);
+                let (rest, holders) =
+                    seen.map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))?;
+                rests.push(rest);
+                all.extend(holders);
+            }
+            // As many answered as are needed.
+            rests.sort_unstable_by_key(|rest| match rest {
+                None => (0, Duration::ZERO),
+                Some(Rest::Left(left)) => (1, *left),
+                Some(Rest::NoExpiry) => (2, Duration::ZERO),
+            });
+            Ok((rests.pop().flatten(), all))
         }
     }
 
+    /// Asks its servers; returns as many answers as are needed.
     fn ask(
         &self,
         call: fn(&dyn Scheme) -> Call,
-    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<K> {
+    ) -> impl Future<Output = Result<Vec<(Arc<dyn Scheme>, Value)>>> + Send + use<K> {
         self.used.store(true, Ordering::Relaxed);
-        let one = self.target.one();
-        async move { one?.ask(call).await }
+        let names = self.target.names();
+        async move {
+            let (names, enough) = names?;
+            if let [one] = names.as_slice() {
+                return Ok(vec![one.ask(call).await?]);
+            }
+            let errands = names.into_iter().map(|one| {
+                let asked = one.ask(call);
+                (one.alive.core.clone(), Box::pin(asked) as Boxed<_>)
+            });
+            done_with(errands.collect(), enough).await
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Lock<Multi> {
             let lock: AnyLock = lock.into();
             let several = match &lock.target {
                 Target::Multi(several) => several.clone(),
-                Target::One(_) => {
+                Target::One(_) | Target::Quorum(_) => {
                     members.push(lock);
                     continue;
                 }
@@ -91,7 +91,7 @@ impl Lock<Multi> {
     pub fn members(&self) -> &[AnyLock] {
         match &self.target {
             Target::Multi(several) => &several.locks,
-            Target::One(_) => &[],
+            Target::One(_) | Target::Quorum(_) => &[],
         }
     }
 }
@@ -166,13 +166,20 @@ fn place(lock: &AnyLock) -> (&str, &str, &str) {
             (name, address, space)
         }
         Target::Multi(_) => (lock.target.name(), "", ""),
+        Target::Quorum(nodes) => (lock.target.name(), &nodes.addresses, &nodes.spaces),
     }
 }
 
 fn is_same(one: &AnyLock, other: &AnyLock) -> bool {
     let line = |lock: &AnyLock| match &lock.target {
         Target::One(one) => one.scheme.as_ref().ok().map(|scheme| scheme.subject().line),
-        Target::Multi(_) => None,
+        Target::Multi(_) | Target::Quorum(_) => None,
     };
-    place(one) == place(other) && line(one).is_some() && line(one) == line(other)
+    let is_quorum = |lock: &AnyLock| matches!(lock.target, Target::Quorum(_));
+    let is_one_kind = match (line(one), line(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => is_quorum(one) && is_quorum(other),
+        _ => false,
+    };
+    place(one) == place(other) && is_one_kind
 }

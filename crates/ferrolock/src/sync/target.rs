@@ -3,23 +3,27 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::coordination::holding::bundle::Enough;
 use crate::coordination::waiting::{Patience, Request, acquire};
-use crate::coordination::{Alive, Told};
+use crate::coordination::{Alive, Core, Told};
 use crate::engine::Lane;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::kind::Lockable;
 use crate::options::{LockOptions, check_wait};
+use crate::owner::{Owner, OwnerId};
 use crate::protocol::call::{Call, Value};
 use crate::protocol::lock::write_details;
 use crate::protocol::scheme::Scheme;
 use crate::sync::multi_lock::SeveralLocks;
+use crate::sync::quorum_lock::NodeLocks;
 
 /// What a handle leads to.
 #[derive(Clone)]
 pub(super) enum Target {
     One(OneName),
     Multi(Arc<SeveralLocks>),
+    Quorum(Arc<NodeLocks>),
 }
 
 impl Target {
@@ -27,6 +31,7 @@ impl Target {
         match self {
             Target::One(one) => one.name(),
             Target::Multi(several) => &several.name,
+            Target::Quorum(nodes) => &nodes.name,
         }
     }
 
@@ -35,14 +40,25 @@ impl Target {
         match self {
             Target::One(one) => Some(&one.alive.core.told),
             Target::Multi(several) => several.locks.first()?.target.told(),
+            Target::Quorum(nodes) => Some(&nodes.nodes.first()?.alive.core.told),
         }
     }
 
-    /// Kinds that have no name are not asked about one.
-    pub(super) fn one(&self) -> Result<OneName> {
+    /// The name on each of its servers, and how many of them must answer. Kinds that have no name are not asked about it.
+    pub(super) fn names(&self) -> Result<(Vec<OneName>, Enough)> {
         match self {
-            Target::One(one) => Ok(one.clone()),
+            Target::One(one) => Ok((vec![one.clone()], Enough::All(1))),
             Target::Multi(_) => Err(Error::invalid("several locks have no one name")),
+            Target::Quorum(nodes) => Ok((nodes.checked()?.to_vec(), nodes.enough())),
+        }
+    }
+
+    /// The client whose clock counts; of several, the first one's.
+    pub(super) fn core(&self) -> Option<&Arc<Core>> {
+        match self {
+            Target::One(one) => Some(&one.alive.core),
+            Target::Multi(several) => several.locks.first()?.target.core(),
+            Target::Quorum(nodes) => Some(&nodes.nodes.first()?.alive.core),
         }
     }
 }
@@ -96,6 +112,12 @@ impl OneName {
             address @ "memory:" => (address, &core.id),
             address => (address, ""),
         }
+    }
+
+    /// The field under which that owner holds it.
+    pub(super) fn owner_id(&self, owner: &Owner) -> Option<OwnerId> {
+        let scheme = self.scheme.as_ref().ok()?;
+        self.alive.core.owner_id(scheme.subject(), owner)
     }
 
     pub(super) fn name(&self) -> &str {

@@ -66,13 +66,10 @@ impl Taking {
                 lock
             })
             .collect();
-        let core = match locks.first().map(|lock| &lock.target) {
-            Some(Target::One(one)) => one.alive.core.clone(),
-            _ => {
-                return Err(Error::invalid(
-                    "a multi lock without members: give it at least one",
-                ));
-            }
+        let Some(core) = locks.first().and_then(|lock| lock.target.core()).cloned() else {
+            return Err(Error::invalid(
+                "a multi lock without members: give it at least one",
+            ));
         };
         let begun = core.now();
         Ok(Self {
@@ -259,6 +256,6 @@ fn of_member(lock: &AnyLock, error: Error) -> Error {
             let node = NodeError::new(one.alive.core.engine.address(), error.clone());
             error.with_nodes(vec![node])
         }
-        Target::Multi(_) => error,
+        Target::Multi(_) | Target::Quorum(_) => error,
     }
 }
