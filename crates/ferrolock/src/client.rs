@@ -78,9 +78,13 @@ impl Client {
         }
     }
 
-    #[cfg(all(test, feature = "embedded"))]
     pub(crate) fn alive(&self) -> &Arc<Alive> {
         &self.alive
+    }
+
+    /// Without credentials.
+    pub(crate) fn address(&self) -> &str {
+        self.alive.core.engine.address()
     }
 
     #[cfg(test)]

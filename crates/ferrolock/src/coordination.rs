@@ -39,7 +39,7 @@ mod timer;
 pub(crate) mod waiting;
 
 pub(crate) use self::alive::Alive;
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, Told};
 pub(crate) use self::foreign::safely;
 pub(crate) use self::holding::tenure::Tenure;
 pub(crate) use crate::engine::unpoisoned;

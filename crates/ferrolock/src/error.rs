@@ -25,6 +25,9 @@ pub enum ErrorKind {
     Unreachable,
     /// The server or the disk said no: a right, a type, its memory. Call the operator.
     Refused,
+    /// Fewer than a majority of the nodes of a quorum could be had: as `TimedOut` or `Unreachable`, by what
+    /// [`nodes`](Error::nodes) says.
+    NoQuorum,
     /// `shutdown` was called, or the runtime of the client has ended.
     Closed,
     /// A bad name, duration or address, or an engine that is not built in: mend the call.
@@ -84,7 +87,7 @@ struct Inner {
     nodes: Vec<NodeError>,
 }
 
-/// What one member of a [`MultiLock`](crate::MultiLock) answered.
+/// What one member of a [`MultiLock`](crate::MultiLock), or one node of a [`Quorum`](crate::Quorum), answered.
 #[derive(Clone, Debug)]
 pub struct NodeError {
     node: Arc<str>,
@@ -122,6 +125,10 @@ pub(crate) enum ErrorCause {
         code: String,
         message: String,
     },
+    NoQuorum {
+        done: usize,
+        nodes: usize,
+    },
     Closed(String),
     Invalid(String),
 }
@@ -153,6 +160,11 @@ impl Error {
         Self::new(ErrorCause::Lost(reason))
     }
 
+    /// Fewer than a majority of that many nodes.
+    pub(crate) fn no_quorum(done: usize, nodes: usize) -> Self {
+        Self::new(ErrorCause::NoQuorum { done, nodes })
+    }
+
     /// The same error, about that lock.
     pub(crate) fn of(self, name: &Arc<str>) -> Self {
         Self {
@@ -161,6 +173,14 @@ impl Error {
                 lock: Some(name.clone()),
                 nodes: self.inner.nodes.clone(),
             }),
+        }
+    }
+
+    /// The same error, about that lock if it is about none.
+    pub(crate) fn of_whole(self, name: &Arc<str>) -> Self {
+        match self.inner.lock {
+            Some(_) => self,
+            None => self.of(name),
         }
     }
 
@@ -184,6 +204,7 @@ impl Error {
             ErrorCause::WouldDeadlock => ErrorKind::WouldDeadlock,
             ErrorCause::Unreachable(_) => ErrorKind::Unreachable,
             ErrorCause::Refused { .. } => ErrorKind::Refused,
+            ErrorCause::NoQuorum { .. } => ErrorKind::NoQuorum,
             ErrorCause::Closed(_) => ErrorKind::Closed,
             ErrorCause::Invalid(_) => ErrorKind::Invalid,
         }
@@ -235,7 +256,8 @@ impl Error {
         }
     }
 
-    /// The members of a [`MultiLock`](crate::MultiLock) that failed, each with its own error; empty for an error of one lock.
+    /// The members of a [`MultiLock`](crate::MultiLock) or nodes of a [`Quorum`](crate::Quorum) that failed, each with its own
+    /// error; empty for an error of one lock.
     pub fn nodes(&self) -> &[NodeError] {
         &self.inner.nodes
     }
@@ -243,7 +265,9 @@ impl Error {
     /// Whether the same call may work a moment later.
     pub fn is_transient(&self) -> bool {
         match &self.inner.cause {
-            ErrorCause::TimedOut { .. } | ErrorCause::Unreachable(_) => true,
+            ErrorCause::TimedOut { .. }
+            | ErrorCause::Unreachable(_)
+            | ErrorCause::NoQuorum { .. } => true,
             ErrorCause::Refused { code, .. } => refusal_passes(code),
             _ => false,
         }
@@ -324,6 +348,18 @@ impl fmt::Display for Error {
                     "{}refused: {code} {message}",
                     if named { "was " } else { "" }
                 )
+            }
+            ErrorCause::NoQuorum { done, nodes } => {
+                write!(
+                    f,
+                    "{}no quorum: {done} of {nodes} nodes, and {} are needed",
+                    if named { "has " } else { "" },
+                    nodes / 2 + 1
+                )?;
+                for node in &self.inner.nodes {
+                    write!(f, "; {}: {}", node.node, node.error)?;
+                }
+                Ok(())
             }
             ErrorCause::Closed(why) => {
                 write!(f, "{}{why}", if named { "cannot be used: " } else { "" })

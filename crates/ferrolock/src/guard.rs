@@ -279,7 +279,7 @@ impl<K: Kind> Guard<K> {
     pub(crate) fn granted_fence(&self) -> Option<Fence> {
         match &self.held {
             Holding::One(one) => one.tenure.fence.get().copied().map(Fence::of),
-            Holding::Several(_) => None,
+            Holding::Several(members) => members.fence.map(Fence::of),
         }
     }
 

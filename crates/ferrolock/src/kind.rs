@@ -29,9 +29,6 @@ pub struct Spin;
 #[non_exhaustive]
 pub struct Any;
 
-impl sealed::Sealed for Any {}
-impl Kind for Any {}
-impl Lockable for Any {}
 /// The read side of the read-write lock, Redisson's `RReadWriteLock.readLock()`.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -41,6 +38,27 @@ pub struct Read;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Write;
+
+/// Several locks held as one: see [`MultiLock`](crate::MultiLock).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Multi;
+
+/// The lock on a majority of independent servers: see [`QuorumLock`](crate::QuorumLock).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Quorum;
+
+macro_rules! nameless {
+    ($($kind:ident),+) => {
+        $(
+            impl sealed::Sealed for $kind {}
+            impl Kind for $kind {}
+            impl Lockable for $kind {}
+        )+
+    };
+}
+nameless!(Any, Multi);
 
 macro_rules! named {
     ($($kind:ident),+) => {
@@ -52,7 +70,7 @@ macro_rules! named {
         )+
     };
 }
-named!(Plain, Fenced, Spin, Read, Write);
+named!(Plain, Fenced, Spin, Read, Write, Quorum);
 
 mod sealed {
     pub trait Sealed {}

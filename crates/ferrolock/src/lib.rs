@@ -159,6 +159,9 @@ pub use redis;
 pub use sync::any_lock::AnyLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
+pub use sync::multi_lock::MultiLock;
+pub use sync::quorum::Quorum;
+pub use sync::quorum_lock::QuorumLock;
 pub use sync::rw_lock::{ReadGuard, ReadLock, RwLock, WriteGuard, WriteLock};
 pub use sync::spin_lock::SpinLock;
 

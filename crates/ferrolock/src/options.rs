@@ -14,6 +14,8 @@ const LEASE_MIN: Duration = Duration::from_millis(200);
 /// Longer times are mistakes (seconds taken for milliseconds, or a value that was never set).
 const TIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 const MARGIN_MIN: Duration = Duration::from_millis(50);
+/// Clocks of servers are read to the millisecond.
+const DRIFT_MIN: Duration = Duration::from_millis(2);
 
 /// The settings of a client.
 #[derive(Clone, Debug)]
@@ -124,12 +126,14 @@ impl Settings {
         if let Some(label) = &options.label {
             check_label("the label", label)?;
         }
-        Ok(Terms {
+        let terms = Terms {
             lease,
             margin,
             renew_every: renewed.then_some(interval),
             max_hold: options.max_hold,
-        })
+            drift_per_mille: options.drift_per_mille,
+        };
+        Ok(terms.by_hand(lease, margin))
     }
 }
 
@@ -143,6 +147,8 @@ pub(crate) struct LockOptions {
     pub(crate) owner: Option<Owner>,
     pub(crate) label: Option<String>,
     pub(crate) reentry: Reentry,
+    /// Of a node of a quorum: how much its clock may differ from ours in its speed.
+    pub(crate) drift_per_mille: Option<u32>,
 }
 
 impl LockOptions {
@@ -150,6 +156,24 @@ impl LockOptions {
     pub(crate) fn whose(&self) -> Owner {
         let owner = self.owner.clone();
         owner.or_else(Owner::current).unwrap_or_else(Owner::new)
+    }
+
+    /// These options of a member, with those of the lock that it is a member of laid over them.
+    pub(crate) fn under(&self, whole: &LockOptions) -> LockOptions {
+        let lease = match whole.lease {
+            Lease::Client => self.lease,
+            lease => lease,
+        };
+        LockOptions {
+            lease,
+            max_hold: whole.max_hold.or(self.max_hold),
+            max_wait: whole.max_wait.or(self.max_wait),
+            cancelled_by: whole.cancelled_by.clone().or(self.cancelled_by.clone()),
+            owner: whole.owner.clone().or(self.owner.clone()),
+            label: whole.label.clone().or(self.label.clone()),
+            reentry: self.reentry,
+            drift_per_mille: whole.drift_per_mille.or(self.drift_per_mille),
+        }
     }
 }
 
@@ -181,6 +205,8 @@ pub(crate) struct Terms {
     /// `None`: a fixed lease.
     pub(crate) renew_every: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
+    /// The margin is larger by that, on a node of a quorum.
+    pub(crate) drift_per_mille: Option<u32>,
 }
 
 impl Terms {
@@ -189,11 +215,15 @@ impl Terms {
         sent.after(lease.saturating_sub(self.margin))
     }
 
-    /// The times of a renewal by hand for that lease.
+    /// The times of a renewal by hand for that lease, with the client's margin for it.
     pub(crate) fn by_hand(self, lease: Duration, margin: Duration) -> Terms {
+        let drift = match self.drift_per_mille {
+            Some(per_mille) => lease * per_mille / 1000 + DRIFT_MIN,
+            None => Duration::ZERO,
+        };
         Terms {
             lease,
-            margin,
+            margin: margin + drift,
             ..self
         }
     }

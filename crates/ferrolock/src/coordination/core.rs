@@ -272,6 +272,12 @@ impl Core {
         self.fence_floor.fetch_max(fence, Ordering::Relaxed);
     }
 
+    /// Pauses for a random time up to that.
+    pub(crate) async fn pause(&self, most: Duration) {
+        let pause = self.random.between(Duration::ZERO, most);
+        self.nap_until(self.now().after(pause)).await;
+    }
+
     /// A number that this client has never used.
     pub(super) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)

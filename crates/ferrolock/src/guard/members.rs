@@ -1,11 +1,11 @@
 //! A guard of several locks: a bundle of guards.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::coordination::Tenure;
 use crate::coordination::holding::bundle::{Bundle, Enough};
 use crate::coordination::holding::hold::Status;
+use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::Boxed;
 use crate::error::{Error, LostReason, NodeError, Result};
 use crate::guard::gather::gather;
@@ -13,13 +13,40 @@ use crate::guard::{AnyGuard, Holding, Unlocked};
 
 /// Guards that are held as one, each given back when this is dropped.
 pub(crate) struct Members {
-    /// The members' names.
+    /// The members' names, or the one name of all nodes.
     pub(super) name: Arc<str>,
     /// In the order in which they were taken; at least one.
     guards: Vec<AnyGuard>,
+    later: Arc<Later>,
     pub(super) bundle: Arc<Bundle>,
     /// Of the first of them.
     pub(super) lead: Arc<Tenure>,
+    /// What the nodes of a quorum agreed on.
+    pub(super) fence: Option<u64>,
+}
+
+/// Members that came after their guard was made.
+pub(crate) struct Later {
+    bundle: Arc<Bundle>,
+    /// `None`: their guard has ended, and they are not wanted.
+    guards: Mutex<Option<Vec<AnyGuard>>>,
+}
+
+impl Later {
+    /// The guard is a member from now on; if the guard of all has ended, it is given back.
+    pub(crate) fn join(&self, guard: AnyGuard) {
+        let part = guard.held.part();
+        let unwanted = match &mut *unpoisoned(&self.guards) {
+            Some(guards) => {
+                guards.push(guard);
+                None
+            }
+            None => Some(guard),
+        };
+        if unwanted.is_none() {
+            part.into_iter().for_each(|part| self.bundle.join(part));
+        }
+    }
 }
 
 impl Members {
@@ -32,16 +59,37 @@ impl Members {
         let lead = first.tenure().clone();
         let guards: Vec<AnyGuard> = std::iter::once(first).chain(others).collect();
         let parts = guards.iter().filter_map(|guard| guard.held.part());
+        let bundle = Bundle::new(parts.collect(), enough);
+        let later = Later {
+            bundle: bundle.clone(),
+            guards: Mutex::new(Some(Vec::new())),
+        };
         Self {
             name,
             lead,
-            bundle: Bundle::new(parts.collect(), enough),
+            bundle,
             guards,
+            later: Arc::new(later),
+            fence: None,
         }
+    }
+
+    pub(crate) fn with_fence(mut self, fence: u64) -> Self {
+        self.fence = Some(fence);
+        self
     }
 
     pub(crate) fn guards(&self) -> &[AnyGuard] {
         &self.guards
+    }
+
+    pub(crate) fn bundle(&self) -> &Arc<Bundle> {
+        &self.bundle
+    }
+
+    /// Where members that come later join.
+    pub(crate) fn later(&self) -> &Arc<Later> {
+        &self.later
     }
 
     /// All are given back, also if that fails for one of them.
@@ -52,7 +100,9 @@ impl Members {
             let left = done_with(work, self.bundle.enough()).await;
             match was {
                 Status::Lost(reason) => Err(Error::lost(reason).of(&self.name)),
-                _ => Ok(most_held(&left?)),
+                _ => left
+                    .map(|left| most_held(&left))
+                    .map_err(|error| error.of_whole(&self.name)),
             }
         })
     }
@@ -67,17 +117,16 @@ impl Members {
 
     /// One more hold of each.
     pub(super) fn relock(&self) -> Boxed<Result<Holding>> {
-        let (name, enough) = (self.name.clone(), self.bundle.enough());
+        let (name, fence, enough) = (self.name.clone(), self.fence, self.bundle.enough());
         let work = self.look_at_guards(|guard| Box::pin(guard.relock()));
         Box::pin(async move {
             let mut guards = done_with(work, enough).await?.into_iter();
             match guards.next() {
-                Some(first) => Ok(Holding::Several(Members::new(
-                    name,
-                    first,
-                    guards.collect(),
-                    enough,
-                ))),
+                Some(first) => {
+                    let mut members = Members::new(name, first, guards.collect(), enough);
+                    members.fence = fence;
+                    Ok(Holding::Several(members))
+                }
                 None => Err(Error::lost(LostReason::Removed).of(&name)),
             }
         })
@@ -90,45 +139,63 @@ impl Members {
             Some(lease) => Box::pin(guard.renew(lease)) as Boxed<Result<()>>,
             None => Box::pin(guard.check()),
         });
-        Box::pin(async move { done_with(work, enough).await.map(drop) })
+        let (bundle, name) = (self.bundle.clone(), self.name.clone());
+        Box::pin(async move {
+            let asked = done_with(work, enough).await.map(drop);
+            match (asked, bundle.status()) {
+                (Err(error), Status::Lost(reason)) => {
+                    let nodes = error.nodes().to_vec();
+                    Err(Error::lost(reason).of(&name).with_nodes(nodes))
+                }
+                (asked, _) => asked.map_err(|error| error.of_whole(&name)),
+            }
+        })
     }
 
     fn look_at_guards<T>(&self, work: impl Fn(&AnyGuard) -> Boxed<Result<T>>) -> Vec<Errand<T>> {
-        let errand = |guard: &AnyGuard| (guard.tenure().clone(), work(guard));
-        self.guards.iter().map(errand).collect()
+        let errand = |guard: &AnyGuard| (guard.tenure().core.clone(), work(guard));
+        let later = unpoisoned(&self.later.guards);
+        self.guards
+            .iter()
+            .chain(later.iter().flatten())
+            .map(errand)
+            .collect()
     }
 
     fn take_guards<T>(&mut self, work: impl Fn(AnyGuard) -> Boxed<Result<T>>) -> Vec<Errand<T>> {
-        let errand = |guard: AnyGuard| (guard.tenure().clone(), work(guard));
+        let errand = |guard: AnyGuard| (guard.tenure().core.clone(), work(guard));
+        let later = unpoisoned(&self.later.guards).take();
         std::mem::take(&mut self.guards)
             .into_iter()
+            .chain(later.into_iter().flatten())
             .map(errand)
             .collect()
     }
 }
 
-/// Work with one member, which that tenure is of.
-type Errand<T> = (Arc<Tenure>, Boxed<Result<T>>);
+/// Work with one member, and the client that it is of.
+pub(crate) type Errand<T> = (Arc<Core>, Boxed<Result<T>>);
 
 /// Does the work with all members at once. Ready when it is done with enough of them, or has ended with all; if it was done
-/// with too few, the error is that of the first member, with the list of all that failed.
-async fn done_with<T>(work: Vec<Errand<T>>, enough: Enough) -> Result<Vec<T>> {
-    let (tenures, work): (Vec<_>, Vec<_>) = work.into_iter().unzip();
+/// with too few, the error is that of the first member, with the list of all that
+/// failed; for a majority that there is none.
+pub(crate) async fn done_with<T>(work: Vec<Errand<T>>, enough: Enough) -> Result<Vec<T>> {
+    let (cores, work): (Vec<_>, Vec<_>) = work.into_iter().unzip();
     let results = gather(work, enough.need()).await;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
-    for (tenure, result) in tenures.iter().zip(results) {
+    for (core, result) in cores.iter().zip(results) {
         match result {
             Some(Ok(value)) => done.push(value),
-            Some(Err(error)) => failed.push(NodeError::new(tenure.core.engine.address(), error)),
+            Some(Err(error)) => failed.push(NodeError::new(core.engine.address(), error)),
             None => {}
         }
     }
-    match failed.first() {
-        Some(first) if done.len() < enough.need() => {
-            let error = first.error().clone();
-            Err(error.with_nodes(failed))
-        }
-        _ => Ok(done),
+    let count = done.len();
+    match (failed.first(), enough) {
+        _ if count >= enough.need() => Ok(done),
+        (Some(first), Enough::All(_)) => Err(first.error().clone().with_nodes(failed)),
+        (None, Enough::All(_)) => Ok(done),
+        (_, Enough::MajorityOf(nodes)) => Err(Error::no_quorum(count, nodes).with_nodes(failed)),
     }
 }
 
@@ -148,5 +215,7 @@ impl Drop for Members {
     fn drop(&mut self) {
         // First the bundle, so that it is released and not lost.
         self.bundle.release();
+        // Not dropped under the lock: that would run the release there.
+        let _later = unpoisoned(&self.later.guards).take();
     }
 }

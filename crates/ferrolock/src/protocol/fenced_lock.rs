@@ -1,24 +1,64 @@
 //! The fenced lock: the plain lock, whose grants have numbers that grow.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::smallvec;
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys::prefixed;
 use super::lock::{self, PlainScheme};
-use super::scheme::{Ask, AttemptReply, BadReply, Granted, Line, Scheme, Subject, Waiting};
+use super::scheme::{Ask, AttemptReply, BadReply, Bearer, Granted, Line, Scheme, Subject, Waiting};
 
-static ACQUIRE: Script = script!("fenced_lock/acquire", Acquire, "lock/take");
+static ACQUIRE: Script = script!(
+    "fenced_lock/acquire",
+    Acquire,
+    "lock/take",
+    "fenced_lock/grant"
+);
+static ACQUIRE_ON_NODE: Script = script!(
+    "fenced_lock/acquire_on_node",
+    Acquire,
+    "lock/take",
+    "fenced_lock/grant"
+);
+static RAISE: Script = script!("fenced_lock/raise", Ask);
+static INITIALISE: Script = script!("quorum_node/initialise", Ask);
 
 /// Every script of this file: a connection makes them known to its server.
-pub(super) static SCRIPTS: [&Script; 1] = [&ACQUIRE];
+pub(super) static SCRIPTS: [&Script; 4] = [&ACQUIRE, &ACQUIRE_ON_NODE, &RAISE, &INITIALISE];
+
+/// Makes the last fence of a lock at least that, while the bearer has the lock.
+pub(crate) fn raise(name: &Arc<str>, bearer: &Bearer, fence: u64) -> Call {
+    let keys = smallvec![name.clone(), last_fence(name)];
+    let fence = Arg::Int(i64::try_from(fence).unwrap_or(i64::MAX));
+    Call {
+        args: smallvec![Arg::from(bearer.field.clone()), fence],
+        ..Call::of(&RAISE, keys)
+    }
+}
+
+/// Makes a server, whose data may be new, a node of a quorum at once.
+pub(crate) fn initialise(prefix: &str) -> Call {
+    Call::of(&INITIALISE, smallvec![node(prefix)])
+}
+
+fn last_fence(name: &str) -> Arc<str> {
+    prefixed("redisson_lock_token", name)
+}
+
+/// The key that tells since when a node of a quorum has its data.
+fn node(prefix: &str) -> Arc<str> {
+    format!("{prefix}ferrolock_node").into()
+}
 
 #[derive(Debug)]
 pub(crate) struct FencedScheme {
     subject: Subject,
     plain: PlainScheme,
     last_fence: Arc<str>,
+    /// On a node of a quorum whose data must have that age.
+    node: Option<(Arc<str>, Duration)>,
 }
 
 impl FencedScheme {
@@ -26,8 +66,17 @@ impl FencedScheme {
         let line = Line::Fenced;
         Self {
             plain: PlainScheme::new(name.clone()),
-            last_fence: prefixed("redisson_lock_token", &name),
+            last_fence: last_fence(&name),
+            node: None,
             subject: Subject { name, line },
+        }
+    }
+
+    /// The same on a node of a quorum: refused (`FRESH`) until the node has its data for that long.
+    pub(crate) fn on_node(name: Arc<str>, prefix: &str, age: Duration) -> Self {
+        Self {
+            node: Some((node(prefix), age)),
+            ..Self::new(name)
         }
     }
 }
@@ -52,12 +101,20 @@ impl Scheme for FencedScheme {
             lock::millis(ask.lease),
             Arg::Int(i64::try_from(ask.fence_floor).unwrap_or(i64::MAX)),
         ];
+        let mut used = smallvec![keys.lock.clone(), self.last_fence.clone()];
+        let script = match &self.node {
+            Some((node, age)) => {
+                used.push(node.clone());
+                args.push(lock::millis(*age));
+                &ACQUIRE_ON_NODE
+            }
+            None => &ACQUIRE,
+        };
         args.extend(ask.bearer.who.clone().map(Arg::from));
-        let used = smallvec![keys.lock.clone(), self.last_fence.clone()];
         let form = Form::Hash;
         Call {
             form,
-            ..keys.call(&ACQUIRE, used, ask.bearer, args)
+            ..keys.call(script, used, ask.bearer, args)
         }
     }
 

@@ -10,19 +10,22 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::Alive;
-use crate::coordination::waiting::{Patience, Request, acquire};
-use crate::engine::{Failure, Lane};
+use crate::coordination::waiting::Patience;
+use crate::engine::{Boxed, Failure};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::guard::Guard;
+use crate::guard::members::done_with;
 use crate::inspect::{Holder, Remaining};
 use crate::kind::{Lockable, Named, Plain};
 use crate::name::LockName;
-use crate::options::{Lease, LockOptions, Reentry, check_wait};
-use crate::owner::Owner;
+use crate::options::{Lease, LockOptions, Reentry};
+use crate::owner::{Owner, OwnerId};
 use crate::protocol::call::{Call, Value};
-use crate::protocol::lock::{PlainScheme, write_details};
+use crate::protocol::lock::PlainScheme;
 use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 use crate::sync::any_lock::AnyLock;
+use crate::sync::multi_lock::MultiLock;
+use crate::sync::target::{OneName, Target};
 
 /// A handle to a lock: cheap, cloneable, configured by methods that return it. It takes nothing until asked.
 ///
@@ -48,19 +51,6 @@ pub struct Lock<K: Lockable = Plain> {
     pub(super) options: LockOptions,
     used: AtomicBool,
     kind: PhantomData<fn() -> K>,
-}
-
-/// What a handle leads to.
-#[derive(Clone)]
-pub(super) enum Target {
-    One(OneName),
-}
-
-/// One name of one client.
-#[derive(Clone)]
-pub(super) struct OneName {
-    pub(super) alive: Arc<Alive>,
-    pub(super) scheme: Result<Arc<dyn Scheme>>,
 }
 
 impl<K: Lockable> Lock<K> {
@@ -89,32 +79,40 @@ impl<K: Lockable> Lock<K> {
         }
     }
 
+    /// What a handle of one name leads to.
+    pub(super) fn into_one_name(self) -> Option<OneName> {
+        self.used.store(true, Ordering::Relaxed);
+        match &self.target {
+            Target::One(one) => Some(one.clone()),
+            Target::Multi(_) | Target::Quorum(_) => None,
+        }
+    }
+
     /// The same handle with another scheme of its kind.
     pub(super) fn with_scheme(
-        mut self,
+        self,
         scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
     ) -> Self {
-        let Target::One(one) = &mut self.target;
-        one.scheme = one.scheme.clone().and_then(|old| {
-            let name = old.name();
-            scheme(name.clone()).map_err(|error| error.of(name))
-        });
-        self
+        let mut other = self.with_kind(scheme);
+        *other.used.get_mut() = false;
+        other
     }
 
     /// A handle of another kind to the same name, with the same options.
     pub(super) fn with_kind<L: Lockable>(
         &self,
-        scheme: impl FnOnce(Arc<str>) -> Arc<dyn Scheme>,
+        scheme: impl FnOnce(Arc<str>) -> Result<Arc<dyn Scheme>>,
     ) -> Lock<L> {
         self.used.store(true, Ordering::Relaxed);
-        let Target::One(one) = &self.target;
-        let known = one.scheme.as_ref().map_err(Clone::clone);
+        let mut target = self.target.clone();
+        if let Target::One(one) = &mut target {
+            one.scheme = one.scheme.clone().and_then(|old| {
+                let name = old.name();
+                scheme(name.clone()).map_err(|error| error.of(name))
+            });
+        }
         Lock {
-            target: Target::One(OneName {
-                alive: one.alive.clone(),
-                scheme: known.map(|known| scheme(known.name().clone())),
-            }),
+            target,
             options: self.options.clone(),
             used: AtomicBool::new(true),
             kind: PhantomData,
@@ -251,6 +249,11 @@ impl<K: Lockable> Lock<K> {
         }
     }
 
+    /// This lock and the other one as one: both or none. See [`MultiLock`].
+    pub fn and<L: Lockable>(self, other: Lock<L>) -> MultiLock {
+        MultiLock::new([self.erase(), other.erase()])
+    }
+
     /// The same lock, with its kind forgotten: for locks of several kinds in one place.
     pub fn erase(self) -> AnyLock {
         let used = self.used.swap(true, Ordering::Relaxed);
@@ -265,67 +268,14 @@ impl<K: Lockable> Lock<K> {
     pub(super) async fn acquire(self, patience: Patience) -> Result<Option<Guard<K>>> {
         match &self.target {
             Target::One(one) => one.acquire(&self.options, patience).await,
-        }
-    }
-}
-
-impl OneName {
-    async fn acquire<K: Lockable>(
-        &self,
-        options: &LockOptions,
-        patience: Patience,
-    ) -> Result<Option<Guard<K>>> {
-        let core = &self.alive.core;
-        let scheme = self.scheme.clone()?;
-        let terms = core
-            .settings
-            .terms(options)
-            .map_err(|error| error.of(scheme.name()))?;
-        if let Some(wait) = patience.wait() {
-            check_wait("a wait", wait).map_err(|error| error.of(scheme.name()))?;
-        }
-        let request = Request::new(
-            scheme,
-            options.whose(),
-            terms,
-            self.who(options),
-            options.reentry,
-            patience,
-            core.now(),
-        );
-        let hold = acquire(core, request, options.cancelled_by.clone()).await?;
-        Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
-    }
-
-    /// Details for people: only with a label, or a name on the client.
-    fn who(&self, options: &LockOptions) -> Option<Arc<str>> {
-        let core = &self.alive.core;
-        let label = options.label.as_ref().or(core.settings.name.as_ref())?;
-        Some(write_details(std::process::id(), &core.host, label))
-    }
-
-    fn name(&self) -> &str {
-        let scheme = self.scheme.as_ref();
-        scheme.map(|scheme| &**scheme.name()).unwrap_or_default()
-    }
-
-    fn ask(
-        &self,
-        call: fn(&dyn Scheme) -> Call,
-    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<> {
-        let (alive, scheme) = (self.alive.clone(), self.scheme.clone());
-        async move {
-            let scheme = scheme?;
-            alive
-                .core
-                .check_open()
-                .map_err(|error| error.of(scheme.name()))?;
-            let reply = alive
-                .core
-                .ask(Lane::Commands, Some(&scheme), call(&*scheme))
-                .await;
-            let reply = reply.map_err(|error| error.of(scheme.name()))?;
-            Ok((scheme, reply))
+            Target::Multi(several) => {
+                let members = several.acquire(&self.options, patience).await?;
+                Ok(members.map(Guard::of_members))
+            }
+            Target::Quorum(nodes) => {
+                let members = nodes.acquire(&self.options, patience).await?;
+                Ok(members.map(Guard::of_members))
+            }
         }
     }
 }
@@ -333,8 +283,7 @@ impl OneName {
 impl<K: Named> Lock<K> {
     /// The name, with the client's key prefix; empty if it is no name.
     pub fn name(&self) -> &str {
-        let Target::One(one) = &self.target;
-        one.name()
+        self.target.name()
     }
 
     /// Whether it is held, by any owner of any client.
@@ -358,18 +307,18 @@ impl<K: Named> Lock<K> {
     /// How often that owner has entered it, by acquisitions of this client, as the server has it.
     pub fn hold_count(&self, owner: &Owner) -> impl Future<Output = Result<u32>> + Send + use<K> {
         let seen = self.look();
-        let Target::One(one) = &self.target;
-        let id = one
-            .scheme
-            .as_ref()
-            .ok()
-            .and_then(|scheme| one.alive.core.owner_id(scheme.subject(), owner));
+        let names = self.target.names().map(|(names, _)| names);
+        let ids: Vec<OwnerId> = names
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.owner_id(owner))
+            .collect();
         async move {
             let (_, holders) = seen.await?;
             let held = holders
                 .iter()
-                .find(|seen| id.as_ref().is_some_and(|id| id.as_str() == seen.field));
-            Ok(held.map_or(0, |seen| seen.count))
+                .filter(|seen| ids.iter().any(|id| id.as_str() == seen.field));
+            Ok(held.map(|seen| seen.count).max().unwrap_or_default())
         }
     }
 
@@ -399,28 +348,55 @@ impl<K: Named> Lock<K> {
     pub fn force_unlock(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
         let freed = self.ask(|scheme| scheme.force_unlock());
         async move {
-            let (scheme, reply) = freed.await?;
-            read_force_unlock(reply)
-                .map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
+            let mut is_any_freed = false;
+            for (scheme, reply) in freed.await? {
+                is_any_freed |= read_force_unlock(reply)
+                    .map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))?;
+            }
+            Ok(is_any_freed)
         }
     }
 
+    /// When it may be free, and all holders. On a majority of servers: when a majority of them may be free.
     fn look(&self) -> impl Future<Output = Result<(Option<Rest>, Vec<Seen>)>> + Send + use<K> {
         let seen = self.ask(|scheme| scheme.inspect());
         async move {
-            let (scheme, reply) = seen.await?;
-            let seen = scheme.read_inspect(reply);
-            seen.map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))
+            let (mut rests, mut all) = (Vec::new(), Vec::new());
+            for (scheme, reply) in seen.await? {
+                let seen = scheme.read_inspect(reply);
+                let (rest, holders) =
+                    seen.map_err(|bad| Error::from(Failure::from(bad)).of(scheme.name()))?;
+                rests.push(rest);
+                all.extend(holders);
+            }
+            // As many answered as are needed.
+            rests.sort_unstable_by_key(|rest| match rest {
+                None => (0, Duration::ZERO),
+                Some(Rest::Left(left)) => (1, *left),
+                Some(Rest::NoExpiry) => (2, Duration::ZERO),
+            });
+            Ok((rests.pop().flatten(), all))
         }
     }
 
+    /// Asks its servers; returns as many answers as are needed.
     fn ask(
         &self,
         call: fn(&dyn Scheme) -> Call,
-    ) -> impl Future<Output = Result<(Arc<dyn Scheme>, Value)>> + Send + use<K> {
+    ) -> impl Future<Output = Result<Vec<(Arc<dyn Scheme>, Value)>>> + Send + use<K> {
         self.used.store(true, Ordering::Relaxed);
-        let Target::One(one) = &self.target;
-        one.ask(call)
+        let names = self.target.names();
+        async move {
+            let (names, enough) = names?;
+            if let [one] = names.as_slice() {
+                return Ok(vec![one.ask(call).await?]);
+            }
+            let errands = names.into_iter().map(|one| {
+                let asked = one.ask(call);
+                (one.alive.core.clone(), Box::pin(asked) as Boxed<_>)
+            });
+            done_with(errands.collect(), enough).await
+        }
     }
 }
 
@@ -462,11 +438,12 @@ impl<K: Lockable> Clone for Lock<K> {
 impl<K: Lockable> Drop for Lock<K> {
     /// `let _guard = client.lock("x");` compiles and locks nothing: this warning is the only sign of it.
     fn drop(&mut self) {
-        let Target::One(one) = &self.target;
-        let told = &one.alive.core.told.unused_handle;
-        if !*self.used.get_mut() && !told.swap(true, Ordering::Relaxed) {
+        let Some(told) = self.target.told() else {
+            return;
+        };
+        if !*self.used.get_mut() && !told.unused_handle.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                lock = one.name(),
+                lock = self.target.name(),
                 "a lock handle was dropped unused: write `client.lock(…).lock().await?`"
             );
         }
@@ -475,9 +452,8 @@ impl<K: Lockable> Drop for Lock<K> {
 
 impl<K: Lockable> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target::One(one) = &self.target;
         f.debug_struct("Lock")
-            .field("name", &one.name())
+            .field("name", &self.target.name())
             .finish_non_exhaustive()
     }
 }

@@ -197,7 +197,7 @@ impl RwLock {
     pub fn write_lock(&self) -> WriteLock {
         let is_preferred = self.prefers_writers;
         self.read
-            .with_kind(|name| Arc::new(WriteScheme::new(name, is_preferred)))
+            .with_kind(|name| Ok(Arc::new(WriteScheme::new(name, is_preferred))))
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Tenure {
     pub(crate) first: FirstAcquire,
     /// A number that grows with each grant, if the kind has one.
     pub(crate) fence: OnceLock<u64>,
+    /// The fence that the nodes of a quorum agreed on, if it is a part of a hold there.
+    pub(crate) quorum_fence: OnceLock<u64>,
     pub(super) state: Mutex<TenureState>,
 }
 
@@ -178,6 +180,7 @@ impl Core {
             server_until: AtomicU64::new(0),
             first: FirstAcquire::default(),
             fence: OnceLock::new(),
+            quorum_fence: OnceLock::new(),
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),

@@ -13,6 +13,7 @@ fn terms(lease_ms: u64) -> Terms {
         margin: (lease / 20).max(Duration::from_millis(50)),
         renew_every: Some(lease / 3),
         max_hold: None,
+        drift_per_mille: None,
     }
 }
 
