@@ -54,7 +54,11 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     url: Option<String>,
 
-    /// What kind of lock it is: all who use a name must use the same
+    /// A further name, of the same kind: the command runs while all are held; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    also: Vec<String>,
+
+    /// What kind of lock it is: all who use a name must use the same (read and write are one kind)
     #[arg(long, value_enum, value_name = "KIND", default_value_t = LockKind::Lock)]
     kind: LockKind,
 
@@ -141,10 +145,11 @@ group, as daemons do, is not followed.
 Durations are like 500ms, 90s, 5m, '1h 30m'. The lease is at least 1s, the grace at most half of it.
 
 Environment of the command:
-  FERROLOCK_NAME     the lock's name
+  FERROLOCK_NAME     the lock's name, without those of --also
   FERROLOCK_OWNER    who holds it, as the server shows it; running the same name inside ends with 64
-  FERROLOCK_OWNERS   the same of all runs around it, the innermost last
-  FERROLOCK_FENCE    with --kind fenced: the number of this grant, which only grows; else empty
+  FERROLOCK_OWNERS   the same of all runs around it and of all names, the innermost last
+  FERROLOCK_FENCE    with --kind fenced: the number of this grant, which only grows; with --also one for
+                     each name, as they were given; else empty
   FERROLOCK_ADDRESS  where the lock is, without credentials
   FERROLOCK_URL      as it was
 
@@ -170,6 +175,10 @@ Examples:
       for cron: skips this time if the last run is not over
   ferrolock run --try --hold-after 5m nightly -- ./report.sh
       for cron on many machines: a machine whose clock is late finds the name taken
+  ferrolock run --also ledger --also mail nightly -- ./report.sh
+      while no other run has any of the three
+  ferrolock run --kind read catalog -- ./export; ferrolock run --kind write catalog -- ./import
+      many exports at a time, but none beside an import
   FERROLOCK_URL=redis://:secret@db ferrolock run --lease 10s --max-hold 1h import -- ./import
       taken over 10 s after a crash, ended after an hour";
 
@@ -204,7 +213,8 @@ pub(crate) fn cmd_run(args: RunArgs) -> ExitCode {
 /// The arguments, checked; the command is found, and nothing is taken yet.
 #[derive(Debug)]
 struct Plan {
-    name: String,
+    /// The lock's name, and those that are held with it.
+    names: Vec<String>,
     kind: LockKind,
     program: PathBuf,
     words: Vec<OsString>,
@@ -224,8 +234,10 @@ impl Plan {
         let Some(word) = args.command.first() else {
             return Err(Failure::usage("no command is given; write it after --"));
         };
-        if let Err(why) = LockName::new(&args.name) {
-            return Err(Failure::usage(why.to_string()));
+        for name in args.also.iter().chain([&args.name]) {
+            if let Err(why) = LockName::new(name) {
+                return Err(Failure::usage(why.to_string()));
+            }
         }
         if args.max_hold.is_some_and(|limit| limit.is_zero()) {
             return Err(Failure::usage("a --max-hold of zero leaves no time to run"));
@@ -243,7 +255,7 @@ impl Plan {
         let program = program::find(word, std::env::var_os("PATH"))?;
         Ok(Self {
             label: args.label.unwrap_or_else(|| label_of(&program)),
-            name: args.name,
+            names: [vec![args.name], args.also].concat(),
             kind: args.kind,
             program,
             words: args.command,
@@ -311,11 +323,8 @@ impl Plan {
     }
 
     fn lock(&self, client: &Client) -> Target {
-        let lock = Target::new(client, self.kind, &self.name).label(&self.label);
-        match self.terms.max_hold {
-            Some(limit) => lock.max_hold(limit),
-            None => lock,
-        }
+        let max_hold = self.terms.max_hold;
+        Target::new(client, self.kind, &self.names, &self.label, max_hold)
     }
 
     /// Runs the command once the lock is ours, and releases the lock.
@@ -329,24 +338,28 @@ impl Plan {
     ) -> Result<u8, Failure> {
         let Granted {
             guard,
-            owner,
-            fence,
+            owners,
+            fences,
         } = granted;
-        let address = self.address.shown();
+        let (address, owners) = (self.address.shown(), owners.join(" "));
+        let owner = owners.split(' ').next().unwrap_or_default().to_owned();
         report.tell(&Event::Acquired {
             owner: &owner,
             address: &address,
         });
         tracing::info!(%owner, "acquired");
         let environment = [
-            ("FERROLOCK_NAME", self.name.clone()),
+            (
+                "FERROLOCK_NAME",
+                self.names.first().cloned().unwrap_or_default(),
+            ),
             (
                 "FERROLOCK_OWNERS",
-                [nesting::outer_owners(), owner.clone()].concat(),
+                [nesting::outer_owners(), owners].concat(),
             ),
             ("FERROLOCK_OWNER", owner),
             // Empty where the kind has none: a run around this one may have had one.
-            ("FERROLOCK_FENCE", fence.unwrap_or_default()),
+            ("FERROLOCK_FENCE", fences.join(" ")),
             ("FERROLOCK_ADDRESS", address),
         ];
         let started =

@@ -7,18 +7,19 @@ use crate::exit::Failure;
 pub(super) async fn refuse(lock: &Target) -> Result<(), Failure> {
     let innermost = std::env::var("FERROLOCK_OWNER").unwrap_or_default();
     let outer = outer_owners();
-    let mut around = outer.split_whitespace().chain([innermost.as_str()]);
-    if outer.is_empty() && innermost.is_empty() {
+    let around: Vec<&str> = outer
+        .split_whitespace()
+        .chain(innermost.split_whitespace())
+        .collect();
+    if around.is_empty() {
         return Ok(());
     }
-    let holders = lock.holders().await.map_err(Failure::from)?;
-    if !around.any(|owner| holders.iter().any(|holder| holder.owner.as_str() == owner)) {
-        return Ok(());
+    match lock.name_kept_by(&around).await? {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!(
+            "lock {name:?} is held by a ferrolock that runs this command: it would wait for itself; use another name inside"
+        ))),
     }
-    Err(Failure::usage(format!(
-        "lock {:?} is held by a ferrolock that runs this command: it would wait for itself; use another name inside",
-        lock.name()
-    )))
 }
 
 /// The owners of all runs around us, each with a space behind it.

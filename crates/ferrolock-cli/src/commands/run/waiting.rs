@@ -94,5 +94,8 @@ async fn show_holders(lock: &Target, report: &mut Report) -> std::convert::Infal
 
 /// `None`: the server or the store does not answer in that time.
 async fn holders(lock: &Target, limit: Duration) -> Option<Vec<Holder>> {
-    tokio::time::timeout(limit, lock.holders()).await.ok()?.ok()
+    tokio::time::timeout(limit, lock.in_the_way())
+        .await
+        .ok()?
+        .ok()
 }
