@@ -7,7 +7,10 @@ mod differential;
 mod engine;
 mod lock_scripts;
 mod rw_downgrade_scripts;
+mod rw_model;
 mod rw_scripts;
+mod rw_table;
+mod rw_upkeep_scripts;
 mod sandbox;
 
 use std::pin::Pin;
