@@ -375,11 +375,11 @@ impl Play {
                 }
             }
             let others = self.owners.iter().enumerate();
-            let others = others.filter(|(other, _)| *other != owner);
+            let mut others = others.filter(|(other, _)| *other != owner);
             let is_alone =
                 |(_, other): (usize, &OwnerHolds)| !kept(&other.read) && !kept(&other.write);
             assert!(
-                !kept(&holds.write) || others.map(is_alone).all(|alone| alone),
+                !kept(&holds.write) || others.all(is_alone),
                 "{}",
                 at()
             );
