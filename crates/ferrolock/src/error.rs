@@ -335,7 +335,7 @@ impl fmt::Display for Error {
             ErrorCause::WouldDeadlock => {
                 write!(
                     f,
-                    "{}held by the same owner already and not reentrant",
+                    "{}held by the same owner already: the call would wait for itself",
                     if named { "is " } else { "" }
                 )
             }

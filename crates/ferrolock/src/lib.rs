@@ -30,6 +30,7 @@
 //! | to work under it and stop when it is lost | [`run`](Lock::run), or [`while_held`](Guard::while_held) with a guard in hand |
 //! | to be notified of a loss | [`lost`](Guard::lost) in a `select!`, [`cancellation_token`](Guard::cancellation_token) for code that knows no locks |
 //! | to check between two steps | [`ensure_held`](Guard::ensure_held) (the clock, no I/O), [`check`](Guard::check) (asks the server) |
+//! | many readers, or one writer | [`Client::rw_lock`] |
 //! | a name that stays taken after the work | [`unlock_after`](Guard::unlock_after) |
 //! | to see who holds it | [`holders`](Lock::holders), [`remaining`](Lock::remaining) |
 //!
@@ -61,7 +62,7 @@
 //! | [`TimedOut`](ErrorKind::TimedOut) | busy for the whole `max_wait` | tries later |
 //! | [`Cancelled`](ErrorKind::Cancelled) | the token of `cancelled_by` fired | goes on |
 //! | [`Lost`](ErrorKind::Lost) | we had it, and no longer have it | stops, and does not write |
-//! | [`WouldDeadlock`](ErrorKind::WouldDeadlock) | a non-reentrant lock taken again by its owner | mends the program |
+//! | [`WouldDeadlock`](ErrorKind::WouldDeadlock) | a non-reentrant lock taken again by its owner; a write by an owner that reads | mends the program |
 //! | [`Unreachable`](ErrorKind::Unreachable) | no answer within the limit; a call that was sent is taken care of | tries later |
 //! | [`Refused`](ErrorKind::Refused) | the server said no: a right, a type, its memory | calls the operator |
 //! | [`Closed`](ErrorKind::Closed) | shut down, or the client's runtime has ended | ends |

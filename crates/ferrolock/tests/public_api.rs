@@ -19,7 +19,8 @@ use std::time::Duration;
 use ferrolock::kind::{Kind, Lockable, Named, Plain};
 use ferrolock::{
     CancellationToken, Client, ClientBuilder, Error, ErrorKind, Guard, HoldState, Holder, Lock,
-    LockName, LostReason, Owner, OwnerId, Remaining, Result, Unlocked,
+    LockName, LostReason, Owner, OwnerId, ReadGuard, ReadLock, Remaining, Result, RwLock, Unlocked,
+    WriteGuard, WriteLock,
 };
 
 const SHORT: Duration = Duration::from_secs(1);
@@ -46,6 +47,11 @@ fn every_type_can_be_sent_shared_moved_stored_and_printed() {
     thing::<Lock>();
     thing::<Lock<Plain>>();
     thing::<Guard>();
+    thing::<RwLock>();
+    thing::<ReadLock>();
+    thing::<WriteLock>();
+    thing::<ReadGuard>();
+    thing::<WriteGuard>();
     thing::<Owner>();
     thing::<OwnerId>();
     thing::<LockName>();
@@ -117,6 +123,14 @@ async fn every_future_that_does_not_borrow_can_be_spawned() -> Result<()> {
     spawned(guard.unlock_after(SHORT)).await?;
     spawned(lock.force_unlock()).await?;
     sent(lock.run(async |_| ())).await?;
+    let rw = client.rw_lock("y");
+    spawned(rw.try_read()).await?;
+    spawned(rw.try_read_for(SHORT)).await?;
+    spawned(rw.read()).await?.unlock().await?;
+    spawned(rw.try_write()).await?;
+    spawned(rw.try_write_for(SHORT)).await?;
+    let writing = spawned(rw.write()).await?;
+    spawned(writing.downgrade()).await?.unlock().await?;
     spawned(me.scope(async {})).await;
     spawned(client.shutdown(SHORT)).await
 }

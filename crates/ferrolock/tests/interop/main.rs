@@ -14,6 +14,7 @@
 //! | [`forcing`] | one side forces a lock of the other open: how the holder finds out, and which waiter gets the lock |
 //! | [`crashing`] | a process of one side dies: the other goes on |
 //! | [`freezing`] | a process of one side is stopped for longer than its lease, and continues too late |
+//! | [`sharing`] | the read-write lock: who gets in beside whom, and which message wakes whom |
 //! | [`differing`] | what the two sides do differently |
 #![allow(
     missing_docs,
@@ -43,6 +44,7 @@ mod handing_over;
 mod record;
 mod reentering;
 mod renewing;
+mod sharing;
 mod taking_over;
 
 testkit::roles![

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ferrolock::{Client, ErrorKind, Owner, Unlocked};
-use testkit::{Kind, Reply, Server, servers};
+use testkit::{Kind, LIMIT, Reply, Server, eventually, servers};
 
 use crate::runtime;
 
@@ -84,6 +84,68 @@ fn an_owner_enters_again_and_a_hold_is_renewed_on_a_full_server() {
             drop(inner);
             outer.check().await.unwrap();
             outer.unlock().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn both_sides_of_a_read_write_lock_are_given_back_on_a_full_server() {
+    for kind in servers() {
+        let server = start(kind);
+        runtime().block_on(async {
+            let client = Client::connect(server.url()).await.unwrap();
+            let lock = client.rw_lock("shelf").owned_by(&Owner::new());
+            let reading = lock.read().await.unwrap();
+            let again = reading.relock().await.unwrap();
+            let writer = client.rw_lock("shelf").prefer_writers();
+            let waits = tokio::spawn(writer.try_write_for(Duration::from_millis(300)));
+            let intent = "ferrolock_rw_intent:{shelf}";
+            eventually(LIMIT, "a writer waits", || {
+                server.keys().contains(&intent.to_owned())
+            });
+            fill(&server);
+
+            assert!(
+                waits.await.unwrap().is_err(),
+                "a full server takes no intent"
+            );
+            eventually(LIMIT, "it has given up", || {
+                !server.keys().contains(&intent.to_owned())
+            });
+            assert_eq!(again.unlock().await.unwrap(), Unlocked::StillHeld(1));
+            reading.renew(Duration::from_secs(60)).await.unwrap();
+            assert_eq!(reading.unlock().await.unwrap(), Unlocked::Released);
+            assert!(server.keys().is_empty());
+            let error = lock.read().await.unwrap_err();
+            assert_eq!(error.code(), Some("OOM"), "{error}");
+            let error = lock.write().await.unwrap_err();
+            assert_eq!(error.code(), Some("OOM"), "{error}");
+            assert!(server.keys().is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_writer_becomes_a_reader_on_a_full_server() {
+    for kind in servers() {
+        let server = start(kind);
+        runtime().block_on(async {
+            let client = Client::connect(server.url()).await.unwrap();
+            let writing = client
+                .rw_lock("shelf")
+                .label("import")
+                .write()
+                .await
+                .unwrap();
+            let again = writing.relock().await.unwrap();
+            fill(&server);
+
+            assert_eq!(again.unlock().await.unwrap(), Unlocked::StillHeld(1));
+            let reading = writing.downgrade().await.unwrap();
+
+            reading.check().await.unwrap();
+            reading.unlock().await.unwrap();
+            assert!(server.keys().is_empty());
         });
     }
 }

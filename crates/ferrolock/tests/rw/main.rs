@@ -17,6 +17,7 @@
 mod stage;
 
 mod crowds;
+mod cuts;
 mod deadlocks;
 mod downgrading;
 mod dropped;

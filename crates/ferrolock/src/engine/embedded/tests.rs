@@ -8,7 +8,10 @@ mod engine;
 mod fenced_scripts;
 mod lock_scripts;
 mod rw_downgrade_scripts;
+mod rw_model;
 mod rw_scripts;
+mod rw_table;
+mod rw_upkeep_scripts;
 mod sandbox;
 
 use std::pin::Pin;

@@ -10,8 +10,8 @@ local about = redis.pcall('HGETALL', details)
 if about['err'] then
     about = {}
 end
-local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 local fields, holds = redis.call('HGETALL', lock), {}
+local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 for i = 1, #fields, 2 do
     local longest, count = 0, tonumber(fields[i + 1]) or 0
     for n = 1, math.min(count, 1000) do

@@ -18,7 +18,6 @@ use self::calls::{Call, Source, Way};
 use self::peers::{Key, Ours, Theirs};
 use self::seen::Seen;
 use super::super::emulator::commands;
-use crate::protocol::lock::SCRIPTS;
 use testkit::{Kind, Server};
 
 /// How many calls go in one batch.
@@ -160,7 +159,7 @@ fn every_command_and_every_script_is_called() {
     for name in commands::names() {
         assert!(names.contains(name), "{name}");
     }
-    for script in SCRIPTS {
+    for script in crate::protocol::scripts() {
         assert!(
             names.contains(&script.name.to_uppercase()),
             "{}",

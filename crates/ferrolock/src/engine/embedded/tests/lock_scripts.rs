@@ -8,6 +8,7 @@ use crate::engine::{Listener, Signal};
 use crate::protocol::call::Role;
 use crate::protocol::lock::{self, PlainScheme, SCRIPTS};
 use crate::protocol::renewal::{self, RowError};
+use crate::protocol::rw_lock;
 use crate::protocol::scheme::{
     Ask, AttemptReply, Bearer, Details, Granted, Release, Rest, Scheme, Seen, Standing,
     read_force_unlock, read_release, read_standing,
@@ -386,7 +387,7 @@ fn inspect_shows_a_foreign_holder_without_details() {
 #[test]
 fn every_script_compiles() {
     let engine = MemoryEngine::open(None);
-    for script in SCRIPTS {
+    for script in SCRIPTS.into_iter().chain(rw_lock::SCRIPTS) {
         let call = Call {
             script,
             keys: smallvec::SmallVec::new(),

@@ -1,6 +1,6 @@
 //! Every branch of the scripts with which a write hold becomes a read hold, and a writer that waits keeps readers out.
 
-use super::rw_scripts::{
+use super::rw_table::{
     DETAILS, GRANTED, INTENT, LEASE, Table, bearer, busy, hold, left, ms, named,
 };
 use super::*;

@@ -8,6 +8,7 @@ use crate::protocol::fenced_lock::FencedScheme;
 use crate::protocol::key_type;
 use crate::protocol::lock::{self, PlainScheme};
 use crate::protocol::renewal::{self, Row};
+use crate::protocol::rw_lock::{ReadScheme, WriteScheme};
 use crate::protocol::scheme::{Ask, Bearer, Scheme};
 use crate::protocol::spin_lock::SpinScheme;
 
@@ -31,7 +32,7 @@ pub(super) enum Way {
 }
 
 /// The keys that calls act on; in the order of [`Kind`], then those of locks.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 20] = [
     "s1",
     "s2",
     "h1",
@@ -46,6 +47,12 @@ pub(super) const KEYS: [&str; 14] = [
     "ferrolock_holder:{lock2}",
     "redisson_lock_token:{lock1}",
     "redisson_lock_token:{lock2}",
+    "rw1",
+    "ferrolock_holder:{rw1}",
+    "ferrolock_rw_intent:{rw1}",
+    "{rw1}:a:1:rwlock_timeout:1",
+    "{rw1}:a:2:rwlock_timeout:1",
+    "{rw1}:b:1:rwlock_timeout:1",
 ];
 
 /// How a command is made up: its name, its first words, options (any, in any order), last words (once or more).
@@ -398,8 +405,11 @@ impl Source {
         from[self.random.usize(..from.len())]
     }
 
-    /// A call of a script of the plain lock.
+    /// A call of a script of a lock.
     fn script(&mut self) -> Call {
+        if self.below(3) == 0 {
+            return self.rw_script();
+        }
         let field = self.pick(&["a:1", "a:2", "b:1"]).into();
         let who = self.random.bool();
         let who = who.then(|| lock::write_details(42, "host", "label"));
@@ -430,6 +440,46 @@ impl Source {
             8 => keys.delay_release(&bearer, lease),
             9 => keys.force_unlock(),
             10 => key_type::ask(keys.name()),
+            _ => keys.inspect(),
+        })
+    }
+
+    /// A call of a script of a read-write lock.
+    fn rw_script(&mut self) -> Call {
+        let tenure: Arc<str> = self.pick(&["a:1", "a:2", "b:1"]).into();
+        let beside: Arc<str> = self.pick(&["a:1:write", "b:1:write"]).into();
+        let who = self.random.bool();
+        let who = who.then(|| lock::write_details(42, "host", "label"));
+        let lease = match self.below(4) {
+            0 => self.below(50),
+            _ => self.below(60_000),
+        };
+        let lease = Duration::from_millis(if lease < 16 { 0 } else { lease });
+        let (count, prefers) = (self.random.u32(0..4), self.random.bool());
+        let bearer = |field| Bearer {
+            field,
+            who: who.clone(),
+        };
+        let name = || Arc::from("rw1");
+        let keys: Box<dyn Scheme> = match self.random.u8(..7) {
+            0..=2 => Box::new(ReadScheme::new(name(), prefers)),
+            3..=5 => Box::new(WriteScheme::new(name(), prefers)),
+            _ => Box::new(ReadScheme::instead_of(name(), bearer(beside.clone()))),
+        };
+        let bearer = bearer(keys.field(&tenure));
+        let ask = Ask {
+            waits: self.random.bool(),
+            beside: Some(&beside),
+            ..Ask::once(&bearer, lease)
+        };
+        words_of(&match self.random.u8(..16) {
+            0..=5 => keys.acquire(&ask),
+            6..=7 => keys.reenter(&bearer, lease, count),
+            8..=10 => keys.release(&bearer, count, lease),
+            11 => renewal::batch(&[keys.renew(&bearer, lease)]).unwrap(),
+            12 => keys.delay_release(&bearer, lease),
+            13 => keys.abandon(&bearer),
+            14 => keys.force_unlock(),
             _ => keys.inspect(),
         })
     }
