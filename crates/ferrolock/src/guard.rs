@@ -175,6 +175,7 @@ impl<K: Kind> Guard<K> {
     /// assert_eq!(guard.lost().await, LostReason::Expired);
     /// # Ok(()) }
     /// ```
+    #[expect(clippy::manual_async_fn, reason = "the signature promises `Send`")]
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + '_ {
         async move {
             match &self.held {

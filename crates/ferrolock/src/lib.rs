@@ -34,6 +34,16 @@
 //! | a name that stays taken after the work | [`unlock_after`](Guard::unlock_after) |
 //! | to see who holds it | [`holders`](Lock::holders), [`remaining`](Lock::remaining) |
 //!
+//! # Which lock?
+//!
+//! | you want | use |
+//! |---|---|
+//! | one holder of a name | [`Client::lock`] |
+//! | that, and numbers by which a resource refuses late writes | [`Client::fenced_lock`] |
+//! | several names at once, all or none | [`Lock::and`], [`MultiLock`] |
+//! | a lock that survives the loss of a server | [`Quorum`] (a majority of three or five; there is no quorum semaphore) |
+//! | locks of several kinds in one list | [`Lock::erase`], [`AnyLock`] |
+//!
 //! # How long
 //!
 //! A hold is renewed by a thread of its own while its guard lives, also while the holder computes without an `await`.
@@ -65,6 +75,7 @@
 //! | [`WouldDeadlock`](ErrorKind::WouldDeadlock) | a non-reentrant lock taken again by its owner; a write by an owner that reads | mends the program |
 //! | [`Unreachable`](ErrorKind::Unreachable) | no answer within the limit; a call that was sent is taken care of | tries later |
 //! | [`Refused`](ErrorKind::Refused) | the server said no: a right, a type, its memory | calls the operator |
+//! | [`NoQuorum`](ErrorKind::NoQuorum) | fewer than a majority of a [`Quorum`] could be had | tries later, by what [`nodes`](Error::nodes) says |
 //! | [`Closed`](ErrorKind::Closed) | shut down, or the client's runtime has ended | ends |
 //! | [`Invalid`](ErrorKind::Invalid) | a bad name, duration or address | mends the call |
 //!

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use ferrolock::kind::{Kind, Lockable, Named, Plain};
 use ferrolock::{
-    CancellationToken, Client, ClientBuilder, Error, ErrorKind, Guard, HoldState, Holder, Lock,
-    LockName, LostReason, Owner, OwnerId, ReadGuard, ReadLock, Remaining, Result, RwLock, Unlocked,
-    WriteGuard, WriteLock,
+    AnyGuard, AnyLock, CancellationToken, Client, ClientBuilder, Error, ErrorKind, Guard,
+    HoldState, Holder, Lock, LockName, LostReason, MultiLock, NodeError, Owner, OwnerId, Quorum,
+    QuorumLock, ReadGuard, ReadLock, Remaining, Result, RwLock, Unlocked, WriteGuard, WriteLock,
 };
 
 const SHORT: Duration = Duration::from_secs(1);
@@ -52,6 +52,14 @@ fn every_type_can_be_sent_shared_moved_stored_and_printed() {
     thing::<WriteLock>();
     thing::<ReadGuard>();
     thing::<WriteGuard>();
+    thing::<AnyLock>();
+    thing::<AnyGuard>();
+    thing::<MultiLock>();
+    thing::<Guard<ferrolock::kind::Multi>>();
+    thing::<QuorumLock>();
+    thing::<Guard<ferrolock::kind::Quorum>>();
+    thing::<Quorum>();
+    thing::<NodeError>();
     thing::<Owner>();
     thing::<OwnerId>();
     thing::<LockName>();
@@ -93,8 +101,36 @@ fn values_can_be_compared_cloned_and_shown() {
     cloned::<ClientBuilder>();
     cloned::<Lock>();
     cloned::<Error>();
+    cloned::<AnyLock>();
+    cloned::<MultiLock>();
+    cloned::<QuorumLock>();
+    cloned::<Quorum>();
+    cloned::<NodeError>();
     fn error<T: std::error::Error>() {}
     error::<Error>();
+}
+
+/// Of a bundle as of one lock.
+#[tokio::test(start_paused = true)]
+async fn futures_of_several_locks_can_be_spawned() -> Result<()> {
+    let clients = || [Client::memory(), Client::memory(), Client::memory()];
+    let quorum = Quorum::new(clients());
+    spawned(quorum.initialise()).await?;
+    spawned(quorum.lock("x").is_locked()).await?;
+    spawned(quorum.lock("x").holders()).await?;
+    let both = quorum.lock("x").and(Client::memory().lock("y"));
+    let guard = spawned(both.lock()).await?;
+    assert!(spawned(both.try_lock()).await?.is_none());
+    assert!(spawned(both.try_lock_for(SHORT)).await?.is_none());
+    let again = spawned(guard.relock()).await?;
+    spawned(guard.renew(SHORT * 60)).await?;
+    spawned(guard.check()).await?;
+    drop(sent(guard.lost()));
+    sent(guard.while_held(async {})).await?;
+    spawned(again.unlock()).await?;
+    spawned(guard.erase().unlock_after(SHORT)).await?;
+    sent(both.run(async |_| ())).await?;
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

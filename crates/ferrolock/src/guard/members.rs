@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::coordination::holding::bundle::{Bundle, Enough};
-use crate::coordination::holding::hold::Status;
+use crate::coordination::holding::hold::{Follower, Status};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::Boxed;
 use crate::error::{Error, LostReason, NodeError, Result};
@@ -23,6 +23,8 @@ pub(crate) struct Members {
     pub(super) lead: Arc<Tenure>,
     /// What the nodes of a quorum agreed on.
     pub(super) fence: Option<u64>,
+    /// Looks for members in the place of those that are lost, while this lives.
+    mender: Option<Arc<dyn Follower>>,
 }
 
 /// Members that came after their guard was made.
@@ -33,16 +35,23 @@ pub(crate) struct Later {
 }
 
 impl Later {
+    pub(crate) fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+
     /// The guard is a member from now on; if the guard of all has ended, it is given back.
     pub(crate) fn join(&self, guard: AnyGuard) {
         let part = guard.held.part();
-        let unwanted = match &mut *unpoisoned(&self.guards) {
+        let mut guards = unpoisoned(&self.guards);
+        let unwanted = match &mut *guards {
             Some(guards) => {
                 guards.push(guard);
                 None
             }
             None => Some(guard),
         };
+        // Not dropped, and no other called, under the lock.
+        drop(guards);
         if unwanted.is_none() {
             part.into_iter().for_each(|part| self.bundle.join(part));
         }
@@ -71,12 +80,18 @@ impl Members {
             guards,
             later: Arc::new(later),
             fence: None,
+            mender: None,
         }
     }
 
     pub(crate) fn with_fence(mut self, fence: u64) -> Self {
         self.fence = Some(fence);
         self
+    }
+
+    pub(crate) fn mended_by(&mut self, mender: Arc<dyn Follower>) {
+        self.bundle.mended_by(Arc::downgrade(&mender));
+        self.mender = Some(mender);
     }
 
     pub(crate) fn guards(&self) -> &[AnyGuard] {

@@ -1,6 +1,7 @@
 //! The lock on a majority of independent servers.
 
-mod asking;
+mod ballot;
+mod mending;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
@@ -20,7 +21,7 @@ use crate::protocol::fenced_lock::FencedScheme;
 use crate::sync::fenced_lock::FencedLock;
 use crate::sync::lock::Lock;
 use crate::sync::quorum::NodeLimits;
-use crate::sync::quorum_lock::asking::Asking;
+use crate::sync::quorum_lock::ballot::Ballot;
 use crate::sync::target::{OneName, Target};
 
 /// A lock that is held by whoever has a majority of the servers of a [`Quorum`](crate::Quorum): it works, and costs no
@@ -28,8 +29,8 @@ use crate::sync::target::{OneName, Target};
 ///
 /// # Guarantees
 /// All servers are asked at once. The time that the answers took and the drift of the clocks count against the lease. The hold on
-/// each server is renewed by itself, and the guard is held as long as a majority of them is; a server whose grant comes late
-/// joins. Its guard has a [fence](Guard::fence) that grows from grant to grant, over whatever majorities.
+/// each server is renewed by itself, and the guard is held as long as a majority of them is. A server that did not grant, or that
+/// lost its hold, is tried again while the guard is held, and joins it. Its guard has a [fence](Guard::fence) that grows from grant to grant, over whatever majorities.
 ///
 /// A call that gets fewer than a majority gives back what it got, and waits for a holder as any lock does. If so few servers
 /// answer that there can be no majority, it returns [`NoQuorum`](crate::ErrorKind::NoQuorum) at once, with what each of them
@@ -130,8 +131,8 @@ impl NodeLocks {
     ) -> Boxed<Result<Option<Members>>> {
         let (nodes, options) = (self.clone(), options.clone());
         Box::pin(async move {
-            let asking = Asking::new(&nodes, &options, patience)?;
-            asking.take().await
+            let ballot = Ballot::new(&nodes, &options, patience)?;
+            ballot.take().await
         })
     }
 }

@@ -64,7 +64,7 @@ impl Target {
 }
 
 /// One name of one client.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct OneName {
     pub(super) alive: Arc<Alive>,
     pub(super) scheme: Result<Arc<dyn Scheme>>,

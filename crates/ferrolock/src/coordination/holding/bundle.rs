@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::holding::hold::{Follower, Hold, Status};
-use crate::coordination::unpoisoned;
+use crate::coordination::{Core, unpoisoned};
 use crate::error::LostReason;
 use crate::primitives::{AtomicBool, Notify, OnceLock, Ordering, fence};
 
@@ -48,6 +48,8 @@ pub(crate) struct Bundle {
     over: Notify,
     token: OnceLock<CancellationToken>,
     follower: OnceLock<Weak<dyn Follower>>,
+    /// Looks for parts in the place of those that are over.
+    mender: OnceLock<Weak<dyn Follower>>,
 }
 
 /// What a bundle is made of.
@@ -62,6 +64,14 @@ impl Part {
         match self {
             Part::Hold(hold) => hold.status(),
             Part::Bundle(bundle) => bundle.status(),
+        }
+    }
+
+    /// Changes and wakes nothing, so it can be called while a lock is held.
+    fn is_good(&self) -> bool {
+        match self {
+            Part::Hold(hold) => hold.is_good(hold.tenure.core.now()),
+            Part::Bundle(_) => true,
         }
     }
 
@@ -96,24 +106,50 @@ impl Bundle {
     pub(crate) fn new(parts: Vec<Part>, enough: Enough) -> Arc<Self> {
         let bundle = Arc::new(Self {
             enough,
-            parts: Mutex::default(),
+            // All of them before the first can say that it ends: a look at fewer would find too few.
+            parts: Mutex::new(parts.clone()),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),
             over: Notify::new(),
             token: OnceLock::new(),
             follower: OnceLock::new(),
+            mender: OnceLock::new(),
         });
-        parts.into_iter().for_each(|part| bundle.join(part));
+        parts.iter().for_each(|part| bundle.follow(part));
         bundle
     }
 
     /// One more part, which counts from now on.
     pub(crate) fn join(self: &Arc<Self>, part: Part) {
+        let mut parts = unpoisoned(&self.parts);
+        // Those that are over never count again.
+        parts.retain(Part::is_good);
+        parts.push(part.clone());
+        drop(parts);
+        self.follow(&part);
+    }
+
+    fn follow(self: &Arc<Self>, part: &Part) {
         let follower: Weak<Self> = Arc::downgrade(self);
         part.followed_by(follower);
-        unpoisoned(&self.parts).push(part);
         // Pairs with the fence of a part that ends: it sees its follower, or the next look here sees its end.
         fence(Ordering::SeqCst);
+    }
+
+    /// From now on that is told of each part that ends while enough of them are held.
+    pub(crate) fn mended_by(&self, mender: Weak<dyn Follower>) {
+        let _ = self.mender.set(mender);
+    }
+
+    /// Whether a part of that client is held.
+    pub(crate) fn has_part_of(&self, core: &Arc<Core>) -> bool {
+        self.parts().iter().any(|part| match part {
+            Part::Hold(hold) => {
+                matches!(hold.status(), Status::Held | Status::Uncertain)
+                    && Arc::ptr_eq(&hold.tenure.core, core)
+            }
+            Part::Bundle(_) => false,
+        })
     }
 
     pub(crate) const fn enough(&self) -> Enough {
@@ -214,7 +250,11 @@ impl Follower for Bundle {
         if matches!(self.status(), Status::Lost(_)) {
             self.over.notify_waiters();
         }
-        if !self.goes_on() {
+        if self.goes_on() {
+            if let Some(mender) = self.mender.get().and_then(Weak::upgrade) {
+                mender.part_changed();
+            }
+        } else {
             self.cancel_token();
             if let Some(follower) = self.follower.get().and_then(Weak::upgrade) {
                 follower.part_changed();

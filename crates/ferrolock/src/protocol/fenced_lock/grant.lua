@@ -1,6 +1,7 @@
 -- Part of the scripts that take a lock whose grants have fences. It uses the part `take`.
 -- part  grant(lock, last_fence, details, field, lease, seen, who): the reply of the script: a text if it is granted, with the
 --       fence; a number if it is busy: what the holder's lease still has, in ms (-1: it never ends). `details` may be nil
+-- stays the last fence: it must grow from holder to holder, however long the lock is free in between
 --
 -- Free: the fence is one more than the last and than what the client has seen, and at least the server's time in
 -- microseconds: so it grows also when the data was lost. It is written before the lock is taken. Field already there:

@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::coordination::{Core, Tenure};
 use crate::engine::{Boxed, Failure, Lane, Tick};
 use crate::error::{Error, ErrorCause, ErrorKind, NodeError, Result};
 use crate::guard::AnyGuard;
-use crate::guard::members::{Later, Members, done_with};
+use crate::guard::members::{Members, done_with};
 use crate::options::{LockOptions, check_wait};
 use crate::protocol::fenced_lock::raise;
 use crate::protocol::scheme::read_standing;
 use crate::sync::quorum_lock::NodeLocks;
+use crate::sync::quorum_lock::mending::{Mender, Tries};
 use crate::sync::target::OneName;
 
 /// How long one node is waited for before all are asked again.
@@ -32,7 +33,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// One call that wants a majority.
-pub(super) struct Asking {
+pub(super) struct Ballot {
     name: Arc<str>,
     nodes: Vec<OneName>,
     /// Of each node.
@@ -41,6 +42,7 @@ pub(super) struct Asking {
     patience: Patience,
     /// How long a node may take for its answer.
     limit: Duration,
+    lease: Duration,
     /// Whose clock counts: that of the first node.
     core: Arc<Core>,
     begun: Tick,
@@ -48,7 +50,7 @@ pub(super) struct Asking {
 }
 
 /// The answer of a node that is still to come.
-type Open = Boxed<Result<Option<AnyGuard>>>;
+pub(super) type Open = Boxed<Result<Option<AnyGuard>>>;
 
 /// What a round brought.
 enum Majority {
@@ -65,7 +67,7 @@ enum Vote {
     Failed(Error),
 }
 
-impl Asking {
+impl Ballot {
     pub(super) fn new(
         locks: &NodeLocks,
         options: &LockOptions,
@@ -94,6 +96,7 @@ impl Asking {
             enough: locks.enough(),
             patience,
             limit: locks.limits.answer.min(terms.lease / 10),
+            lease: terms.lease,
             core,
             begun,
             deadline: patience.wait().map(|wait| begun.after(wait)),
@@ -138,7 +141,7 @@ impl Asking {
     /// One round, in which one node may be held already.
     async fn ask_all(&self, held: Option<(usize, AnyGuard)>) -> Result<Majority> {
         let mut first = held.as_ref().map(|(node, _)| *node);
-        let asked = |node| Vote::Open(self.ask(node));
+        let asked = |node| Vote::Open(ask_node(node, &self.options, self.limit));
         let mut votes: Vec<Vote> = self.nodes.iter().map(asked).collect();
         if let Some((node, guard)) = held
             && let Some(vote) = votes.get_mut(node)
@@ -167,19 +170,6 @@ impl Asking {
             return self.lost_round(&votes, granted);
         }
         self.complete(votes, first.unwrap_or_default()).await
-    }
-
-    /// Asks one node, for a limited time.
-    fn ask(&self, node: &OneName) -> Open {
-        let (node, options, limit) = (node.clone(), self.options.clone(), self.limit);
-        Box::pin(async move {
-            let core = node.alive.core.clone();
-            let asked = node.acquire(&options, Patience::None);
-            match core.until(core.now().after(limit), asked).await {
-                Some(answer) => answer,
-                None => Err(silent(&core, limit)),
-            }
-        })
     }
 
     /// Whether a majority has granted, or can no longer be had.
@@ -238,15 +228,21 @@ impl Asking {
             return Ok(Majority::BusyAt(first));
         };
         let members = Members::new(self.name.clone(), lead, guards.collect(), self.enough);
+        let mut members = members.with_fence(fence);
         if matches!(members.bundle().status(), Status::Lost(_)) {
             let late = "a majority answered too late for its lease: give it a longer one";
             return Err(Error::unreachable(late).of(&self.name));
         }
-        if !open.is_empty() {
-            let later = Arc::downgrade(members.later());
-            self.core.runtime()?.spawn(join_later(open, later, fence));
-        }
-        Ok(Majority::Held(members.with_fence(fence)))
+        let tries = Tries {
+            nodes: self.nodes.clone(),
+            options: self.options.clone(),
+            limit: self.limit,
+            // Longer than it takes until every node was asked to renew once.
+            pause: self.lease / 2,
+            core: self.core.clone(),
+        };
+        Mender::begin(&mut members, tries, fence, open);
+        Ok(Majority::Held(members))
     }
 
     /// The largest fence of the majority, stored on a majority: every later majority meets a node that knows it.
@@ -285,6 +281,19 @@ impl Asking {
     }
 }
 
+/// Asks one node, for a limited time.
+pub(super) fn ask_node(node: &OneName, options: &LockOptions, limit: Duration) -> Open {
+    let (node, options) = (node.clone(), options.clone());
+    Box::pin(async move {
+        let core = node.alive.core.clone();
+        let asked = node.acquire(&options, Patience::None);
+        match core.until(core.now().after(limit), asked).await {
+            Some(answer) => answer,
+            None => Err(silent(&core, limit)),
+        }
+    })
+}
+
 impl Vote {
     fn of(answer: Result<Option<AnyGuard>>) -> Vote {
         match answer {
@@ -320,28 +329,4 @@ async fn store_fence(tenure: Arc<Tenure>, fence: u64, limit: Duration) -> Result
         Some(reason) => Err(Error::lost(reason).of(name)),
         None => Ok(()),
     }
-}
-
-/// Waits for the grants that are still open. If the guard has ended by then, they are given back.
-async fn join_later(mut open: Vec<Open>, later: Weak<Later>, fence: u64) {
-    poll_fn(|cx| {
-        open.retain_mut(|asked| {
-            let answer = match asked.as_mut().poll(cx) {
-                Poll::Pending => return true,
-                Poll::Ready(answer) => answer,
-            };
-            if let Ok(Some(guard)) = answer
-                && let Some(later) = later.upgrade()
-            {
-                let _ = guard.tenure().quorum_fence.set(fence);
-                later.join(guard);
-            }
-            false
-        });
-        match open.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
 }

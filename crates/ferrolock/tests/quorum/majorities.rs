@@ -1,0 +1,104 @@
+//! Exclusion and fences on every engine: each story makes its nodes of the engine it is given one of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ferrolock::{Client, FenceGate, Quorum, Unlocked};
+use tokio::time::sleep;
+
+use crate::stage::{Stage, Time, ms};
+
+stories!(
+    a_second_owner_waits_until_the_first_releases,
+    contenders_never_hold_at_once_and_their_fences_grow,
+    a_node_that_lost_its_data_is_kept_out,
+);
+
+/// Four more engines like that one.
+fn others(stage: &Stage) -> Vec<Stage> {
+    let another = |_| match stage {
+        Stage::Memory { time, .. } => Stage::memory(match time {
+            Time::Virtual => Time::Virtual,
+            Time::Real => Time::Real,
+        }),
+        Stage::File(_) => Stage::file(),
+        Stage::Server(server) => Stage::on(server.kind()),
+    };
+    (0..4).map(another).collect()
+}
+
+/// A quorum of all of them, as on a machine of its own.
+async fn quorum(stage: &Stage, others: &[Stage]) -> Quorum {
+    let mut clients: Vec<Client> = vec![stage.client().await];
+    for stage in others {
+        clients.push(stage.client().await);
+    }
+    Quorum::new(clients).node_limit(ms(2000))
+}
+
+async fn nothing_left(stage: &Stage, others: &[Stage]) {
+    stage.freed("x").await;
+    for stage in others {
+        stage.freed("x").await;
+    }
+}
+
+async fn a_second_owner_waits_until_the_first_releases(stage: &Stage) {
+    let others = others(stage);
+    let (us, them) = (quorum(stage, &others).await, quorum(stage, &others).await);
+    let guard = us.lock("x").lock().await.unwrap();
+    assert!(them.lock("x").try_lock().await.unwrap().is_none());
+    assert!(them.lock("x").is_locked().await.unwrap());
+    let waiting = tokio::spawn(them.lock("x").lock());
+    sleep(ms(50)).await;
+
+    let fence = guard.fence();
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+
+    let second = waiting.await.unwrap().unwrap();
+    assert!(second.fence() > fence);
+    drop(second);
+    nothing_left(stage, &others).await;
+}
+
+async fn contenders_never_hold_at_once_and_their_fences_grow(stage: &Stage) {
+    let others = others(stage);
+    let (inside, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(FenceGate::new()));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let lock = quorum(stage, &others).await.lock("x");
+        let (inside, gate) = (inside.clone(), gate.clone());
+        let rounds = if stage.is_virtual() { 50 } else { 10 };
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..rounds {
+                let guard = lock.lock().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                assert!(gate.highest().is_none_or(|highest| highest < guard.fence()));
+                gate.admit(guard.fence()).unwrap();
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.unlock().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    nothing_left(stage, &others).await;
+}
+
+async fn a_node_that_lost_its_data_is_kept_out(stage: &Stage) {
+    let others = others(stage);
+    let quorum = quorum(stage, &others).await.rejoin_after(ms(500));
+    let refused = quorum.lock("x").lock().await.unwrap_err();
+    assert_eq!(
+        refused.nodes()[0].error().code(),
+        Some("FRESH"),
+        "{refused}"
+    );
+
+    quorum.initialise().await.unwrap();
+
+    let guard = quorum.lock("x").lock().await.unwrap();
+    guard.unlock().await.unwrap();
+    nothing_left(stage, &others).await;
+}
