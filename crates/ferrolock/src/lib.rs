@@ -156,6 +156,7 @@ pub use name::LockName;
 pub use owner::{Owner, OwnerId};
 #[cfg(feature = "redis")]
 pub use redis;
+pub use sync::fair_lock::FairLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
 pub use sync::spin_lock::SpinLock;

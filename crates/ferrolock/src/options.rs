@@ -8,6 +8,7 @@ use crate::engine::Tick;
 use crate::error::{Error, Result};
 use crate::name::check_prefix;
 use crate::owner::Owner;
+use crate::protocol::fair_lock::FairTimes;
 
 /// Shorter leases leave no room for a renewal that hangs.
 const LEASE_MIN: Duration = Duration::from_millis(200);
@@ -143,6 +144,7 @@ pub(crate) struct LockOptions {
     pub(crate) owner: Option<Owner>,
     pub(crate) label: Option<String>,
     pub(crate) reentry: Reentry,
+    pub(crate) fair: FairTimes,
 }
 
 /// How long a hold is given, and whether it is renewed.

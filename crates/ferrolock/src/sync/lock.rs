@@ -43,9 +43,9 @@ use crate::protocol::scheme::{Rest, Scheme, Seen, read_force_unlock};
 /// ```
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `run` is called"]
 pub struct Lock<K: Lockable = Plain> {
-    alive: Arc<Alive>,
+    pub(super) alive: Arc<Alive>,
     scheme: Result<Arc<dyn Scheme>>,
-    options: LockOptions,
+    pub(super) options: LockOptions,
     used: AtomicBool,
     kind: PhantomData<fn() -> K>,
 }

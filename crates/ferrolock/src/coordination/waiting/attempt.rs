@@ -14,7 +14,7 @@ use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
-use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Scheme};
+use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Mode, Scheme};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -26,6 +26,22 @@ pub(crate) enum Attempted {
     /// It was not made: its caller had gone.
     Withdrawn,
     Failed(Failure),
+}
+
+/// What a server that keeps a queue has to know of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// It is made because time has passed.
+    pub(super) looks: bool,
+    /// Its waiter is the first of this client.
+    pub(super) is_front: bool,
+}
+
+impl Manner {
+    const FIRST: Manner = Manner {
+        looks: false,
+        is_front: true,
+    };
 }
 
 /// A hold that no caller has yet. The last handle of its client waits until it was given back, or its caller took it.
@@ -54,6 +70,7 @@ impl Grant {
 /// of its own for this.
 pub(crate) struct Attempt {
     request: Arc<Request>,
+    manner: Manner,
     terms: Terms,
     /// When it was made: not later than it was sent.
     pub(super) sent: Tick,
@@ -95,14 +112,24 @@ impl Drop for Asking {
 }
 
 impl Attempt {
+    /// A caller's own first attempt.
     pub(crate) fn new(core: &Arc<Core>, request: &Arc<Request>, now: Tick) -> Self {
+        Self::in_manner(core, request, Manner::FIRST, now)
+    }
+
+    pub(super) fn in_manner(
+        core: &Arc<Core>,
+        request: &Arc<Request>,
+        manner: Manner,
+        now: Tick,
+    ) -> Self {
         let tenure = request.placed().unwrap_or_else(|| {
             let (scheme, owner) = (request.scheme.clone(), request.owner.clone());
             core.new_tenure(scheme, owner, request.who.clone())
         });
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
-        let call = call(request, &tenure, lease);
+        let call = call(request, manner, &tenure, lease);
         tenure.asks_for(now, lease);
         tenure.first.asks_for(lease);
         request.take_place(&tenure, lease);
@@ -115,6 +142,7 @@ impl Attempt {
             reply: core.send(Lane::Commands, call),
             tenure,
             request: request.clone(),
+            manner,
             terms: request.terms,
             sent: now,
             cap,
@@ -154,7 +182,7 @@ impl Attempt {
         if !self.request.slot.is_waiting() {
             return Poll::Ready(Err(Failure::NotSent(NOBODY_WAITS.to_owned())));
         }
-        let call = call(&self.request, &self.tenure, self.lease);
+        let call = call(&self.request, self.manner, &self.tenure, self.lease);
         let form = Form::Text;
         let core = &self.tenure.core;
         self.reply = core.send(Lane::Commands, Call { form, ..call });
@@ -164,7 +192,9 @@ impl Attempt {
     /// What the reply means. With an unknown outcome the stage stays `Sent`: the drop of the attempt makes the debt.
     pub(super) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
         let reply = reply.and_then(|reply| Ok(self.tenure.scheme.read_acquire(reply)?));
-        if !matches!(reply, Err(Failure::Unknown(_))) {
+        // A place in a queue stays owed if the client ends: the answer `busy` is not the end of it.
+        let has_place = matches!(&reply, Ok(AttemptReply::Busy(busy)) if busy.place.is_some());
+        if !has_place && !matches!(reply, Err(Failure::Unknown(_))) {
             self.asking
                 .iter_mut()
                 .for_each(|asking| asking.is_answered = true);
@@ -174,6 +204,7 @@ impl Attempt {
             (Ok(AttemptReply::Busy(busy)), asking) => {
                 self.asking = asking;
                 self.stage = Stage::Shown;
+                self.request.note_place(busy.place);
                 Attempted::Busy(busy)
             }
             (Err(failure), asking) => {
@@ -218,11 +249,18 @@ impl Attempt {
     }
 }
 
-fn call(request: &Request, tenure: &Tenure, lease: Duration) -> Call {
+fn call(request: &Request, manner: Manner, tenure: &Tenure, lease: Duration) -> Call {
+    let mode = match request.patience {
+        Patience::None => Mode::Once,
+        _ if manner.looks => Mode::Looks,
+        _ => Mode::Waits,
+    };
     tenure.scheme.acquire(&Ask {
         bearer: &tenure.bearer,
         lease,
-        waits: request.patience != Patience::None,
+        mode,
+        place: request.place(),
+        is_front: manner.is_front,
         fence_floor: tenure.core.fence_floor(),
     })
 }
@@ -259,11 +297,15 @@ impl Drop for Attempt {
 }
 
 /// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
-pub(crate) async fn attempt(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
+pub(super) async fn attempt(
+    core: &Arc<Core>,
+    request: &Arc<Request>,
+    manner: Manner,
+) -> Attempted {
     explained(
         core,
         &*request.scheme,
-        Attempt::new(core, request, core.now()),
+        Attempt::in_manner(core, request, manner, core.now()),
     )
     .await
 }

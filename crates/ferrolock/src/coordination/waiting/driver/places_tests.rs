@@ -16,9 +16,10 @@ fn queued() -> Driver<&'static str> {
 }
 
 fn at_place(place: u64) -> Busy {
-    let rest = Rest::NoExpiry;
-    let place = Some(place);
-    Busy { rest, place }
+    Busy {
+        place: Some(place),
+        ..Rest::NoExpiry.into()
+    }
 }
 
 /// Three waiters that came in the order a, b, c, and that the server put at 30, 10 and 20; no attempt is due.
@@ -58,10 +59,10 @@ fn the_front_of_the_line_is_the_first_in_the_servers_queue() {
 }
 
 #[test]
-fn a_named_wake_is_for_the_waiter_at_that_place() {
+fn a_named_wake_is_for_that_waiter() {
     let mut driver = three();
 
-    driver.message(at(5), Wake::Named(20), RTT);
+    driver.woken(at(5), driver.find(|who| *who == "c").unwrap());
 
     assert_eq!(attempt(&mut driver, at(5)), (2, Cause::Message));
 }
@@ -71,6 +72,7 @@ fn a_wake_for_no_waiter_of_ours_makes_no_attempt() {
     let mut driver = three();
     let until = sleeps_until(&mut driver, at(2));
 
+    assert_eq!(driver.find(|who| *who == "z"), None);
     driver.message(at(5), Wake::Named(77), RTT);
     driver.message(at(5), Wake::Nobody, RTT);
 
@@ -84,7 +86,7 @@ fn a_newcomer_that_is_named_before_it_knows_its_place_attempts_again() {
     let id = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
     attempt(&mut driver, at(0));
 
-    driver.message(at(1), Wake::Named(5), RTT);
+    driver.woken(at(1), id);
     driver.found_busy(at(2), id, at_place(5));
 
     assert_eq!(attempt(&mut driver, at(2)), (id, Cause::Message));
