@@ -68,6 +68,8 @@ impl Scheme for Several {
         let number = str::from_utf8(payload)
             .ok()
             .and_then(|text| text.parse().ok());
+        // Zero: the queue is empty.
+        let number = number.filter(|number| *number > 0);
         number.map_or(Wake::Nobody, Wake::Named)
     }
 
