@@ -8,7 +8,8 @@
 --
 -- Field already there: an earlier call of this waiter ran, so it is granted, with a whole lease. Free, and no living waiter
 -- is before it: take it. Otherwise it gets a place, and keeps the one it has. Only the first of a client's waiters counts
--- as a sign of life: a process that takes new waiters and serves none is dead.
+-- as a sign of life: a process that takes new waiters and serves none is dead. For a waiter that has a ticket the first
+-- write is one that a full server allows: it keeps its place there, and gets its turn.
 local lock, queue, deadlines, clients, waiters, amnesty, details = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local field, lease, mode, ticket, front, dead, java_wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local reserve, channel, inbox, who = tonumber(ARGV[8]), ARGV[9], ARGV[10], ARGV[11]
@@ -30,6 +31,9 @@ local held = left ~= -2 and redis.call('HGET', lock, field)
 if held then
     set_count(lock, details, field, held, held, lease)
     return false
+end
+if ticket ~= '0' then
+    redis.call('PEXPIRE', waiters, 3600000)
 end
 local line = line_of(lock, queue, deadlines, clients, waiters, amnesty, dead, java_wait)
 local head, removed = redis.call('LINDEX', queue, 0), 0
