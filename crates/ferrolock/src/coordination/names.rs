@@ -80,7 +80,10 @@ impl NameEntry {
     pub(super) fn has_field(&self, number: u64) -> bool {
         let tenures = self.tenures.iter().chain(&self.attempting);
         let first = self.first.as_ref().and_then(|first| first.number());
-        first == Some(number) || tenures.into_iter().any(|tenure| tenure.id.number() == number)
+        first == Some(number)
+            || tenures
+                .into_iter()
+                .any(|tenure| tenure.id.number() == number)
     }
 
     /// What wakes the driver's task.

@@ -69,11 +69,17 @@ fn a_busy_reply_says_who_is_first_in_the_queue() {
     let tried = busy("", [-1, 0, 0, 0, 0]);
 
     assert_eq!((own.head, own.look_in, own.is_next), (Some(7), None, true));
-    assert_eq!((own.place, own.rest), (Some(5), Rest::Left(Duration::from_millis(100))));
+    assert_eq!(
+        (own.place, own.rest),
+        (Some(5), Rest::Left(Duration::from_millis(100)))
+    );
     assert_eq!((foreign.head, foreign.look_in), (None, Some(FOREIGN_LOOK)));
     assert!(foreign.is_mixed && foreign.is_shaken);
     assert_eq!(foreign.rest, Rest::Left(Duration::ZERO));
-    assert_eq!((tried.place, tried.rest, tried.head), (None, Rest::NoExpiry, None));
+    assert_eq!(
+        (tried.place, tried.rest, tried.head),
+        (None, Rest::NoExpiry, None)
+    );
 }
 
 #[test]

@@ -12,7 +12,8 @@ use super::keys::{lock_channel, prefixed};
 use super::lock::PlainScheme;
 use super::pace::Pace;
 use super::scheme::{
-    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Mode, Rest, Scheme, Subject, Waiting, Wake,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Mode, Rest, Scheme, Subject, Waiting,
+    Wake,
 };
 
 static ACQUIRE: Script = script!("several/acquire", Acquire);

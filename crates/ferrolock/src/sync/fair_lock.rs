@@ -46,7 +46,11 @@ impl Lock<Fair> {
     pub(crate) fn new(alive: Arc<Alive>, name: &str) -> Self {
         let client = alive.core.id.clone();
         Self::of_scheme(alive, name, |name| {
-            Ok(Arc::new(FairScheme::new(name, &client, FairTimes::default())))
+            Ok(Arc::new(FairScheme::new(
+                name,
+                &client,
+                FairTimes::default(),
+            )))
         })
     }
 

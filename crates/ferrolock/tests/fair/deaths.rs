@@ -24,7 +24,10 @@ fn promised(stage: &Stage) -> Duration {
 async fn a_waiter_of_a_killed_process_is_skipped(stage: &Stage) {
     let (us, name) = (stage.client().await, unique("a"));
     let held = us.fair_lock(&name).lock().await.unwrap();
-    let mut killed = [queues_elsewhere(stage, &name), queues_elsewhere(stage, &name)];
+    let mut killed = [
+        queues_elsewhere(stage, &name),
+        queues_elsewhere(stage, &name),
+    ];
     let ours = queues(&us, &name).await;
     let mut last = queues_elsewhere(stage, &name);
     let begun = Instant::now();
@@ -35,7 +38,11 @@ async fn a_waiter_of_a_killed_process_is_skipped(stage: &Stage) {
     held.unlock().await.unwrap();
 
     let guard = ours.await.unwrap();
-    stage.took("after the waiters before it were killed", begun, promised(stage));
+    stage.took(
+        "after the waiters before it were killed",
+        begun,
+        promised(stage),
+    );
     guard.unlock().await.unwrap();
     assert_eq!(last.hear(LIMIT), "in");
     last.say("go");

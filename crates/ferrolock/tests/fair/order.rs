@@ -117,7 +117,10 @@ async fn a_forced_unlock_serves_the_first_waiter(stage: &Stage) {
 async fn processes_are_served_in_the_order_in_which_they_came(stage: &Stage) {
     let (us, name) = (stage.client().await, unique("a"));
     let held = us.fair_lock(&name).lock().await.unwrap();
-    let mut elsewhere = [queues_elsewhere(stage, &name), queues_elsewhere(stage, &name)];
+    let mut elsewhere = [
+        queues_elsewhere(stage, &name),
+        queues_elsewhere(stage, &name),
+    ];
     let ours = queues(&us, &name).await;
     let mut last = queues_elsewhere(stage, &name);
     // Their processes live while they wait.

@@ -217,9 +217,8 @@ impl<T: Clone> Debts<T> {
     pub(crate) fn answered(&mut self, id: u64, found: ReleaseFound) -> Option<T> {
         self.unanswered(id);
         match (self.entries.get(&id)?.kind, found) {
-            (Owing::LateAcquire { .. }, ReleaseFound::Nothing) | (Owing::LateAttempts { .. }, _) => {
-                None
-            }
+            (Owing::LateAcquire { .. }, ReleaseFound::Nothing)
+            | (Owing::LateAttempts { .. }, _) => None,
             (Owing::LateAcquire { .. }, ReleaseFound::Field) | (Owing::Release { .. }, _) => {
                 let debt = self.entries.remove(&id)?;
                 self.timers.remove(&(debt.timer, id));

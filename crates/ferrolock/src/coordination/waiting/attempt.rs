@@ -297,11 +297,7 @@ impl Drop for Attempt {
 }
 
 /// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
-pub(super) async fn attempt(
-    core: &Arc<Core>,
-    request: &Arc<Request>,
-    manner: Manner,
-) -> Attempted {
+pub(super) async fn attempt(core: &Arc<Core>, request: &Arc<Request>, manner: Manner) -> Attempted {
     explained(
         core,
         &*request.scheme,

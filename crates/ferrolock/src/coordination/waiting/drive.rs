@@ -323,7 +323,10 @@ impl DriverTask {
         }
     }
 
-    pub(super) fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
+    pub(super) fn with_driver<T>(
+        &self,
+        f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T,
+    ) -> Option<T> {
         let now = self.core.now();
         let mut names = unpoisoned(&self.core.names);
         names

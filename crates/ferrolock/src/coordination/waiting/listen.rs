@@ -22,11 +22,7 @@ pub(super) struct NameListener {
 }
 
 impl NameListener {
-    pub(crate) fn new(
-        core: &Arc<Core>,
-        scheme: Arc<dyn Scheme>,
-        meant: Option<u64>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<Core>, scheme: Arc<dyn Scheme>, meant: Option<u64>) -> Arc<Self> {
         core.listening.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             core: Arc::downgrade(core),

@@ -43,7 +43,8 @@ end
 if left == -2 and (not head or head == field) then
     return enter(head)
 end
-local place = stand(line, field, { mode = mode, ticket = ticket, is_front = front == '1', reserve = reserve })
+local ask = { head = head, mode = mode, ticket = ticket, is_front = front == '1', reserve = reserve }
+local place = stand(line, field, ask)
 ticket, head = place.ticket, redis.call('LINDEX', queue, 0)
 if left == -2 and head == field then
     return enter(head)

@@ -1,9 +1,9 @@
 -- Part of the script that asks for a fair lock.
--- part  stand(line, field, ask): a waiter's place, and what belongs to a sign of life; `ask` has mode, ticket, is_front and
---       reserve. Returns the ticket, the waiter before it at the tail, if it came now, and whether it had lost its place (1, 0)
+-- part  stand(line, field, ask): a waiter's place, and what belongs to a sign of life; `ask` has head (of the queue), mode,
+--       ticket, is_front and reserve. Returns the ticket, the waiter before it at the tail, if it came now, and whether it had lost its place (1, 0)
 --       is_mixed_with(line, head, tail): whether a release of Redisson's may be the one that this waiter waits for
 --
--- The keys get their ends with the first waiter of ours, and with each beat.
+-- A deadline without a queue is what is left of lost data: no place. The keys get their ends with the first waiter of ours, and with each beat.
 local function is_heard(line, field)
     local heard = tonumber(redis.call('ZSCORE', line.clients, string.sub(field, 1, 36)) or 0)
     return heard > line.now - line.dead / 5
@@ -16,7 +16,7 @@ local function stand(line, field, ask)
     end
     read_time(line)
     local is_beat, is_new = ask.mode == 'beat', false
-    if not redis.call('ZSCORE', line.deadlines, field) then
+    if not ask.head or not redis.call('ZSCORE', line.deadlines, field) then
         place.ticket, place.tail = join(line, field, ask.ticket, ask.reserve)
         place.returned = ask.ticket ~= '0' and 1 or 0
         is_new = redis.call('HLEN', line.waiters) == 1

@@ -209,7 +209,15 @@ fn the_end_of_the_lease_is_for_the_next_in_the_servers_queue_alone() {
     for (is_next, until) in [(false, 1250), (true, 301)] {
         driver.woken(at(0), 0);
         assert_eq!(attempt(&mut driver, at(0)).0, 0);
-        driver.found_busy(at(0), 0, Busy { rest, is_next, ..busy(1) });
+        driver.found_busy(
+            at(0),
+            0,
+            Busy {
+                rest,
+                is_next,
+                ..busy(1)
+            },
+        );
 
         assert_eq!(sleeps_until(&mut driver, at(0)), at(until), "{is_next}");
     }

@@ -1,11 +1,14 @@
 //! Every branch of every script of the fair lock, and the traps that can be set for them.
 
+mod dead_waiters;
+mod foreign_waiters;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
 use crate::engine::{Listener, Signal, Subscription};
-use crate::protocol::fair_lock::{FairScheme, FairTimes, RESERVE};
+use crate::protocol::fair_lock::{FairScheme, FairTimes};
 use crate::protocol::scheme::{
     Ask, AttemptReply, Bearer, Busy, Mode, Release, Rest, Scheme, read_force_unlock, read_release,
 };
@@ -124,7 +127,10 @@ impl Line {
     /// Puts a waiter of Redisson at the tail, with a deadline that many ms ahead, or none.
     fn java_waits(&self, number: u64, ends_in: Option<i64>) {
         let field = owner(JAVA, number);
-        self.put("redis.call('RPUSH', 'redisson_lock_queue:{x}', ARGV[1])", &[&field]);
+        self.put(
+            "redis.call('RPUSH', 'redisson_lock_queue:{x}', ARGV[1])",
+            &[&field],
+        );
         if let Some(ends_in) = ends_in {
             let ends = (self.now() + ends_in).to_string();
             self.put(
@@ -153,8 +159,7 @@ impl Line {
     }
 
     fn now(&self) -> i64 {
-        let source =
-            "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
+        let source = "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
         self.text(source, &[]).unwrap().parse().unwrap()
     }
 
@@ -219,13 +224,20 @@ async fn waiters_are_served_in_the_order_in_which_they_came() {
     assert!(first.is_next && !second.is_next);
     assert!(first.place < second.place, "{first:?} {second:?}");
     assert_eq!(first.rest, Rest::Left(LEASE));
-    assert_eq!((first.head, second.head), (None, None), "B's number is not A's");
+    assert_eq!(
+        (first.head, second.head),
+        (None, None),
+        "B's number is not A's"
+    );
     assert_eq!(line.queue(), ["b2", "a3"]);
 
     assert_eq!(line.release(A, 1), Release::Free { heard: 1 });
     assert_eq!(line.heard(), told("B", "2"));
     let early = line.busy(&owner(A, 3), Mode::Waits, second.place.unwrap());
-    assert_eq!((early.rest, early.look_in), (Rest::Left(Duration::ZERO), None));
+    assert_eq!(
+        (early.rest, early.look_in),
+        (Rest::Left(Duration::ZERO), None)
+    );
     assert!(line.is_granted(B, 2));
     assert_eq!(line.queue(), ["a3"]);
 
@@ -250,7 +262,10 @@ async fn one_attempt_takes_no_place_and_overtakes_no_waiter() {
     assert_eq!(line.queue(), ["b2"]);
     assert!(line.is_granted(B, 2));
     line.release(B, 2);
-    assert!(matches!(line.ask(&owner(A, 3), Mode::Once, 0, true), AttemptReply::Granted(_)));
+    assert!(matches!(
+        line.ask(&owner(A, 3), Mode::Once, 0, true),
+        AttemptReply::Granted(_)
+    ));
 }
 
 /// Its first reply was lost: it has the lock, and gets a whole lease.
@@ -311,14 +326,23 @@ async fn a_release_after_the_end_of_its_lease_wakes_the_first_waiter() {
     for _ in 0..30 {
         pass(ms(1_000)).await;
         line.ask(&owner(B, 3), Mode::Once, 0, true);
-        line.put("redis.call('ZADD', 'ferrolock_fair_clients:{x}', ARGV[1], ARGV[2])", &[&line.now().to_string(), B]);
+        line.put(
+            "redis.call('ZADD', 'ferrolock_fair_clients:{x}', ARGV[1], ARGV[2])",
+            &[&line.now().to_string(), B],
+        );
     }
     pass(ms(1)).await;
 
-    assert_eq!(line.release(A, 1), Release::Not(crate::protocol::scheme::Standing::Gone));
+    assert_eq!(
+        line.release(A, 1),
+        Release::Not(crate::protocol::scheme::Standing::Gone)
+    );
     assert_eq!(line.heard(), told("B", "2"));
     assert!(line.is_granted(B, 2));
-    assert_eq!(line.release(A, 1), Release::Not(crate::protocol::scheme::Standing::Taken));
+    assert_eq!(
+        line.release(A, 1),
+        Release::Not(crate::protocol::scheme::Standing::Taken)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,7 +376,10 @@ async fn leaving_gives_back_a_hold_that_no_caller_knows_of() {
 
     assert_eq!(line.heard(), told("B", "2"));
     assert!(line.is_granted(B, 2));
-    assert_eq!(line.leave(A, 1), Release::Not(crate::protocol::scheme::Standing::Taken));
+    assert_eq!(
+        line.leave(A, 1),
+        Release::Not(crate::protocol::scheme::Standing::Taken)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,355 +394,6 @@ async fn a_forced_unlock_wakes_the_first_waiter() {
     assert!(!line.force_unlock());
     assert_eq!(line.heard(), told("A", "2"));
     assert!(line.is_granted(A, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn dead_waiters_at_the_head_are_skipped_in_one_go() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    for number in 2..10 {
-        line.waits(B, number);
-    }
-    let last = line.waits(A, 20);
-    // The client `A` beats, `B` is silent.
-    for _ in 0..5 {
-        pass(ms(1_250)).await;
-        line.busy(&owner(A, 20), Mode::Looks, last.place.unwrap());
-    }
-    line.release(A, 1);
-
-    assert_eq!(line.heard(), told("A", "20"));
-    assert_eq!(line.queue(), ["a20"]);
-    assert!(line.is_granted(A, 20));
-    line.assert_no_queue();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_beat_behind_a_dead_head_takes_the_free_lock_or_wakes_the_next() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.waits(B, 2);
-    let mine = line.waits(A, 3);
-    line.release(A, 1);
-    line.heard();
-    for _ in 0..3 {
-        pass(ms(1_250)).await;
-        line.busy(&owner(A, 3), Mode::Looks, mine.place.unwrap());
-        // Each beat repairs a message that was lost.
-        assert_eq!(line.heard(), told("B", "2"));
-    }
-    pass(ms(1_251)).await;
-
-    assert!(matches!(
-        line.ask(&owner(A, 3), Mode::Looks, mine.place.unwrap(), true),
-        AttemptReply::Granted(_)
-    ));
-    line.assert_no_queue();
-}
-
-/// F3: after a server that stood still, the first script that runs would skip every client.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_stood_still_makes_no_waiter_dead() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.waits(B, 2);
-    line.waits(A, 3);
-    pass(ms(8_000)).await;
-
-    // Whichever script comes first: a release, or a beat of another client.
-    line.release(A, 1);
-    assert_eq!(line.queue(), ["b2", "a3"]);
-    for _ in 0..4 {
-        line.busy(&owner(A, 3), Mode::Looks, 3);
-        assert_eq!(line.queue(), ["b2", "a3"]);
-        pass(ms(1_249)).await;
-    }
-
-    // The amnesty lasts as long as a client may be silent. One that stays silent is dead after that.
-    pass(ms(5)).await;
-    assert!(line.is_granted(A, 3));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_clock_that_was_set_back_makes_no_waiter_dead() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.waits(B, 2);
-    let ahead = (line.now() + 3_600_000).to_string();
-    line.put(
-        "redis.call('ZADD', 'ferrolock_fair_clients:{x}', ARGV[1], ARGV[2])",
-        &[&ahead, B],
-    );
-
-    line.release(A, 1);
-
-    assert_eq!(line.queue(), ["b2"]);
-    assert_eq!(line.heard(), told("B", "2"));
-    let known = line.text("return redis.call('ZCARD', 'ferrolock_fair_clients:{x}')", &[]);
-    assert_eq!(known.unwrap(), "0", "the time in the future is forgotten");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_was_skipped_and_lives_goes_back_to_its_place() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    let first = line.waits(A, 2);
-    pass(ms(1)).await;
-    line.waits(B, 3);
-    pass(ms(1)).await;
-    let third = line.waits(A, 4);
-    pass(ms(1)).await;
-    line.waits(B, 5);
-    for number in [2, 4] {
-        line.leave(A, number);
-    }
-
-    let back = line.busy(&owner(A, 4), Mode::Looks, third.place.unwrap());
-    assert_eq!((back.place, back.is_shaken), (third.place, true));
-    assert_eq!(line.queue(), ["b3", "a4", "b5"]);
-    let back = line.busy(&owner(A, 2), Mode::Waits, first.place.unwrap());
-    assert!(back.is_shaken && back.is_next);
-    assert_eq!(line.queue(), ["a2", "b3", "a4", "b5"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_lost_data_the_waiters_come_back_in_the_order_of_their_tickets() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    let mut places = Vec::new();
-    for number in 2..5 {
-        pass(ms(1)).await;
-        places.push((number, line.waits(A, number).place.unwrap()));
-    }
-    line.engine.flush();
-    line.java_holds();
-
-    for (number, place) in places.into_iter().rev() {
-        assert!(line.busy(&owner(A, number), Mode::Looks, place).is_shaken);
-    }
-
-    assert_eq!(line.queue(), ["a2", "a3", "a4"]);
-}
-
-/// A waiter that comes back behind a waiter of Redisson goes before it only if it is not yet past the front.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_goes_back_before_the_first_foreign_one() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    let mine = line.waits(A, 2);
-    line.java_waits(1, Some(300_000));
-    line.leave(A, 2);
-
-    let back = line.busy(&owner(A, 2), Mode::Looks, mine.place.unwrap());
-
-    assert!(back.is_next && back.is_mixed);
-    assert_eq!(line.queue(), ["a2", "c1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_than_64_waiters_ahead_bound_the_walk_back() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    for number in 100..170 {
-        line.waits(B, number);
-    }
-    line.java_waits(1, Some(300_000));
-    let far = u64::try_from(line.now() * 1000 + 60_000_000).unwrap();
-
-    line.busy(&owner(A, 2), Mode::Looks, far);
-
-    let place = line.queue().iter().position(|waiter| waiter == "a2");
-    assert_eq!(place, Some(65));
-}
-
-/// F1, F2: Redisson takes 300 s off every deadline with each grant and each give-up of its own.
-#[tokio::test(start_paused = true)]
-async fn a_deadline_has_a_whole_wait_of_redisson_for_each_foreign_waiter() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.java_waits(1, Some(1_000));
-    line.java_waits(2, Some(2_000));
-    line.waits(A, 2);
-
-    let budget = 2 * 300_000 + i64::try_from(RESERVE.as_millis()).unwrap();
-    assert_eq!(line.ends_in(&owner(A, 2)), Some(budget));
-    // Two of Redisson's go by: there is a reserve left.
-    let left = line.ends_in(&owner(A, 2)).unwrap() - 2 * 300_000;
-    assert!(left > 0, "{left}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_is_not_before_that_of_the_waiter_ahead() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.java_waits(1, Some(100_000));
-    line.java_waits(2, Some(2_000_000));
-    line.waits(A, 2);
-    assert_eq!(line.ends_in(&owner(A, 2)), Some(2_300_000), "behind a foreign one, and the reserve");
-
-    line.waits(B, 3);
-
-    assert_eq!(line.ends_in(&owner(B, 3)), Some(2_300_000), "behind one of ours");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_beat_gives_a_deadline_the_time_back_that_has_passed_and_once_only() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.java_holds();
-    let mine = line.waits(A, 2).place.unwrap();
-    let before = line.ends_in(&owner(A, 2)).unwrap();
-    pass(ms(100_000)).await;
-    line.java_holds();
-    line.busy(&owner(A, 2), Mode::Looks, mine);
-    assert_eq!(line.ends_in(&owner(A, 2)), Some(before - 100_000), "not yet");
-
-    pass(ms(100_000)).await;
-    line.java_holds();
-    line.busy(&owner(A, 2), Mode::Looks, mine);
-    line.busy(&owner(A, 2), Mode::Looks, mine);
-
-    assert_eq!(line.ends_in(&owner(A, 2)), Some(before));
-}
-
-/// F6: budgets of ours raise the deadlines of Redisson's waiters behind us; a dead one at the head must not stay that long.
-#[tokio::test(start_paused = true)]
-async fn a_foreign_head_is_kept_no_longer_than_redisson_would_and_never_less() {
-    let line = Line::new();
-    line.java_holds();
-    line.java_waits(1, Some(5_000_000));
-    let mine = line.waits(A, 2);
-    assert_eq!(line.ends_in(&owner(JAVA, 1)), Some(330_000), "its wait, and the rest of the lease");
-    assert!(mine.is_mixed);
-    assert_eq!(mine.look_in, Some(ms(500)));
-
-    pass(ms(1_000)).await;
-    line.busy(&owner(A, 2), Mode::Looks, 1);
-    assert_eq!(line.ends_in(&owner(JAVA, 1)), Some(329_000), "what is left is not raised");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_foreign_head_without_a_deadline_gets_one_and_goes_when_it_is_over() {
-    let line = Line::new();
-    line.java_waits(1, None);
-    let mine = line.waits(A, 2);
-    assert_eq!(line.ends_in(&owner(JAVA, 1)), Some(300_000));
-    assert_eq!(mine.rest, Rest::Left(Duration::ZERO));
-
-    pass(ms(300_000)).await;
-
-    assert!(line.is_granted(A, 2));
-    line.assert_no_queue();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_foreign_head_is_told_on_its_own_channel() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.java_waits(1, Some(300_000));
-    line.waits(A, 2);
-
-    line.release(A, 1);
-    assert_eq!(line.heard(), told("java", "0"));
-    // It may have gone without a word: each beat tells it again.
-    line.busy(&owner(A, 2), Mode::Looks, 1);
-    assert_eq!(line.heard(), told("java", "0"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queue_is_mixed_with_a_foreign_holder_head_or_tail() {
-    let line = Line::new();
-    line.java_holds();
-    assert!(line.waits(A, 2).is_mixed, "the holder");
-    line.force_unlock();
-    assert!(line.is_granted(A, 2));
-    let pure = line.waits(A, 3);
-    assert!(!pure.is_mixed);
-    line.java_waits(1, Some(300_000));
-    assert!(line.busy(&owner(A, 3), Mode::Waits, pure.place.unwrap()).is_mixed, "one behind us");
-    assert!(line.waits(B, 4).is_mixed, "one before us");
-}
-
-/// F12: an end of the keys would drop Redisson's line.
-#[tokio::test(start_paused = true)]
-async fn the_queue_has_an_end_only_while_all_waiters_are_ours() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    let mine = line.waits(A, 2).place.unwrap();
-    let ends = ["redisson_lock_queue", "redisson_lock_timeout", "ferrolock_fair_waiters"];
-    assert_eq!(ends.map(|key| line.left_of(key)), [3_600_000; 3]);
-    assert_eq!(line.left_of("ferrolock_fair_clients"), 60_000);
-    assert_eq!(line.left_of("ferrolock_fair_amnesty"), 5_000);
-
-    line.java_waits(1, Some(300_000));
-    pass(ms(1_250)).await;
-    line.busy(&owner(A, 2), Mode::Looks, mine);
-    assert_eq!(ends.map(|key| line.left_of(key)), [-1, -1, 3_600_000]);
-
-    line.put("redis.call('RPOP', 'redisson_lock_queue:{x}')", &[]);
-    line.busy(&owner(A, 2), Mode::Looks, mine);
-    assert_eq!(ends.map(|key| line.left_of(key)), [3_600_000; 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_waiter_of_ours_behind_foreign_ones_leaves_no_key_without_an_end() {
-    let line = Line::new();
-    line.java_waits(1, Some(300_000));
-
-    line.waits(A, 2);
-
-    assert_eq!(line.left_of("ferrolock_fair_waiters"), 3_600_000);
-    assert_eq!(line.left_of("redisson_lock_queue"), -1);
-}
-
-/// F14: Redisson evicts waiters of ours, and does not know our key.
-#[tokio::test(start_paused = true)]
-async fn waiters_that_redisson_evicted_are_forgotten_by_and_by() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    let mine = line.waits(A, 2).place.unwrap();
-    for number in 100..150 {
-        line.waits(B, number);
-    }
-    let evict = "redis.call('RPOP', 'redisson_lock_queue:{x}') redis.call('ZREM', 'redisson_lock_timeout:{x}', ARGV[1])";
-    for number in (100..150).rev() {
-        line.put(evict, &[&owner(B, number)]);
-    }
-    line.java_waits(1, Some(300_000));
-    assert_eq!(line.known(), 51);
-    let seen = line.waits(B, 7);
-    assert!(seen.is_mixed, "by the tail, whatever the count says");
-
-    for _ in 0..400 {
-        line.busy(&owner(A, 2), Mode::Looks, mine);
-    }
-
-    assert_eq!(line.known(), 2);
-    line.force_unlock();
-    line.engine.flush();
-    line.put("redis.call('HSET', 'ferrolock_fair_waiters:{x}', 'debris', '1:1')", &[]);
-    line.java_holds();
-    line.waits(A, 8);
-    assert_eq!(line.known(), 1, "an empty queue forgets all");
-}
-
-/// F15: a process that takes new waiters and no longer serves its first one would keep that one alive.
-#[tokio::test(start_paused = true)]
-async fn only_the_first_waiter_of_a_client_is_a_sign_of_life() {
-    let line = Line::new();
-    line.is_granted(A, 1);
-    line.waits(B, 2);
-    let mine = line.waits(A, 3).place.unwrap();
-    for number in 10..16 {
-        pass(ms(1_000)).await;
-        // New waiters of the client whose first one is silent.
-        line.ask(&owner(B, number), Mode::Waits, 0, false);
-        line.busy(&owner(A, 3), Mode::Looks, mine);
-    }
-
-    line.release(A, 1);
-
-    assert_eq!(line.heard(), told("A", "3"));
 }
 
 /// F13: a client's clock is nowhere in the calls.
@@ -752,7 +430,10 @@ async fn details_are_kept_for_people_and_go_with_the_hold() {
         let reply = run(&line.engine, line.scheme.inspect()).unwrap();
         line.scheme.read_inspect(reply).unwrap().1
     };
-    assert_eq!(seen(&line)[0].details.as_ref().unwrap().label.as_deref(), Some("label"));
+    assert_eq!(
+        seen(&line)[0].details.as_ref().unwrap().label.as_deref(),
+        Some("label")
+    );
 
     run(&line.engine, line.scheme.release(&named, 0, Duration::ZERO)).unwrap();
 
@@ -773,7 +454,13 @@ async fn a_key_of_another_type_is_refused_and_left_alone() {
     ] {
         let name = call.script.name;
         let refused = run(&line.engine, call).unwrap_err();
-        assert!(matches!(&refused, Failure::Refused { code, .. } if code == "WRONGTYPE"), "{name}: {refused:?}");
+        assert!(
+            matches!(&refused, Failure::Refused { code, .. } if code == "WRONGTYPE"),
+            "{name}: {refused:?}"
+        );
     }
-    assert_eq!(line.text("return redis.call('GET', 'x')", &[]).unwrap(), "text");
+    assert_eq!(
+        line.text("return redis.call('GET', 'x')", &[]).unwrap(),
+        "text"
+    );
 }

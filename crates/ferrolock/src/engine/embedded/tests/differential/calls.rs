@@ -30,8 +30,9 @@ pub(super) enum Way {
     Skip,
 }
 
-/// The keys that calls act on; in the order of [`Kind`], then those of locks.
-pub(super) const KEYS: [&str; 14] = [
+/// The keys that are compared: those that every call may act on, in the order of [`Kind`], then those of locks, then those
+/// that only scripts of the fair lock and `DEL` act on. With the fields of other calls a waiter could not be drawn at random.
+pub(super) const KEYS: [&str; 19] = [
     "s1",
     "s2",
     "h1",
@@ -46,7 +47,14 @@ pub(super) const KEYS: [&str; 14] = [
     "ferrolock_holder:{lock2}",
     "redisson_lock_token:{lock1}",
     "redisson_lock_token:{lock2}",
+    "redisson_lock_queue:{lock1}",
+    "redisson_lock_timeout:{lock1}",
+    "ferrolock_fair_clients:{lock1}",
+    "ferrolock_fair_waiters:{lock1}",
+    "ferrolock_fair_amnesty:{lock1}",
 ];
+/// How many of them every call may act on.
+const SHARED: usize = 14;
 
 /// How a command is made up: its name, its first words, options (any, in any order), last words (once or more).
 struct Shape(
@@ -83,6 +91,7 @@ const SHAPES: &[Shape] = &[
     Shape("DECR", "STRING", &[], ""),
     Shape("DECRBY", "STRING INT", &[], ""),
     Shape("DEL", "", &[], "ANY"),
+    Shape("DEL", "FAIR", &[], ""),
     Shape("EXISTS", "", &[], "ANY"),
     Shape("TYPE", "ANY", &[], ""),
     Shape("PTTL", "ANY", &[], ""),
@@ -275,7 +284,7 @@ const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
 
 /// Makes calls from a seed.
 pub(super) struct Source {
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     /// The first two are locks of their own, the others are keys of other calls.
     locks: [PlainScheme; 4],
 }
@@ -332,7 +341,8 @@ impl Source {
                 "HASH" => self.key(1),
                 "LIST" => self.key(2),
                 "SET" => self.key(3),
-                "ANY" => self.pick(&KEYS).to_owned(),
+                "ANY" => self.pick(&KEYS[..SHARED]).to_owned(),
+                "FAIR" => self.pick(&KEYS[SHARED..]).to_owned(),
                 "VALUE" => self.pick(&VALUES).to_owned(),
                 "LONG" => LONG.to_owned(),
                 "FIELD" | "ITEM" => self.pick(&ITEMS).to_owned(),
@@ -363,7 +373,7 @@ impl Source {
     /// Mostly a key of that type.
     fn key(&mut self, kind: usize) -> String {
         let place = match self.below(5) {
-            0 => self.random.usize(..KEYS.len()),
+            0 => self.random.usize(..SHARED),
             _ => kind * 2 + self.random.usize(..2),
         };
         KEYS[place].to_owned()
@@ -394,12 +404,15 @@ impl Source {
         }
     }
 
-    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+    pub(super) fn pick(&mut self, from: &[&'static str]) -> &'static str {
         from[self.random.usize(..from.len())]
     }
 
-    /// A call of a script of the plain lock.
+    /// A call of a script of a lock.
     fn script(&mut self) -> Call {
+        if self.below(3) == 0 {
+            return self.fair_script();
+        }
         let field = self.pick(&["a:1", "a:2", "b:1"]).into();
         let who = self.random.bool();
         let who = who.then(|| lock::write_details(42, "host", "label"));
@@ -447,7 +460,7 @@ impl Source {
     }
 }
 
-fn words_of(call: &ScriptCall) -> Call {
+pub(super) fn words_of(call: &ScriptCall) -> Call {
     let mut words = vec![call.script.name.to_owned(), call.keys.len().to_string()];
     words.extend(call.keys.iter().map(|key| key.to_string()));
     words.extend(call.args.iter().map(|arg| match arg {
