@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::kind::Plain;
 use crate::options::check_wait;
 use crate::protocol::key_type;
+use crate::sync::fair_lock::FairLock;
 use crate::sync::fenced_lock::FencedLock;
 use crate::sync::lock::Lock;
 use crate::sync::rw_lock::RwLock;
@@ -100,6 +101,11 @@ impl Client {
     /// A handle to the reentrant lock of that name.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::<Plain>::new(self.alive.clone(), name.as_ref())
+    }
+
+    /// A handle to the fair lock of that name: first come, first served, also across processes and with Redisson.
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
+        FairLock::new(self.alive.clone(), name.as_ref())
     }
 
     /// A handle to the fenced lock of that name: its guards have [fences](crate::Fence).

@@ -18,6 +18,8 @@ mod backlog_tests;
 mod core;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod fair_tests;
 mod foreign;
 #[cfg(all(test, feature = "embedded"))]
 mod foreign_tests;

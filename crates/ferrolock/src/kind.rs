@@ -14,6 +14,11 @@ pub trait Named: Lockable {}
 #[non_exhaustive]
 pub struct Plain;
 
+/// The lock that is first come, first served, Redisson's fair lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Fair;
+
 /// The lock whose grants have [fences](crate::Fence), Redisson's `RFencedLock`.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -70,7 +75,7 @@ macro_rules! named {
         )+
     };
 }
-named!(Plain, Fenced, Spin, Read, Write, Quorum);
+named!(Plain, Fair, Fenced, Spin, Read, Write, Quorum);
 
 mod sealed {
     pub trait Sealed {}

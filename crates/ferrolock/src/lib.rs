@@ -169,6 +169,7 @@ pub use owner::{Owner, OwnerId};
 #[cfg(feature = "redis")]
 pub use redis;
 pub use sync::any_lock::AnyLock;
+pub use sync::fair_lock::FairLock;
 pub use sync::fenced_lock::{FencedGuard, FencedLock};
 pub use sync::lock::Lock;
 pub use sync::multi_lock::MultiLock;

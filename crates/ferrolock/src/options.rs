@@ -8,6 +8,7 @@ use crate::engine::Tick;
 use crate::error::{Error, Result};
 use crate::name::check_prefix;
 use crate::owner::Owner;
+use crate::protocol::fair_lock::FairTimes;
 
 /// Shorter leases leave no room for a renewal that hangs.
 const LEASE_MIN: Duration = Duration::from_millis(200);
@@ -149,6 +150,7 @@ pub(crate) struct LockOptions {
     pub(crate) reentry: Reentry,
     /// Of a node of a quorum: how much its clock may differ from ours in its speed.
     pub(crate) drift_per_mille: Option<u32>,
+    pub(crate) fair: FairTimes,
 }
 
 impl LockOptions {
@@ -173,6 +175,7 @@ impl LockOptions {
             label: whole.label.clone().or(self.label.clone()),
             reentry: self.reentry,
             drift_per_mille: whole.drift_per_mille.or(self.drift_per_mille),
+            fair: self.fair,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What may be asked of a server, without I/O: key names, scripts, their arguments and their replies.
 
 pub(crate) mod call;
+pub(crate) mod fair_lock;
 pub(crate) mod fenced_lock;
 pub(crate) mod key_type;
 pub(crate) mod keys;
@@ -19,6 +20,7 @@ use call::Script;
 pub(crate) fn scripts() -> Vec<&'static Script> {
     [
         &lock::SCRIPTS[..],
+        &fair_lock::SCRIPTS[..],
         &fenced_lock::SCRIPTS[..],
         &spin_lock::SCRIPTS[..],
         &rw_lock::SCRIPTS[..],

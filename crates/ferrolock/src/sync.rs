@@ -1,6 +1,7 @@
 //! The primitives, one thin file each.
 
 pub(crate) mod any_lock;
+pub(crate) mod fair_lock;
 pub(crate) mod fenced_lock;
 pub(crate) mod lock;
 pub(crate) mod multi_lock;

@@ -84,6 +84,16 @@ impl NameEntry {
         self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
     }
 
+    /// Whether the field with that number holds the name here, or asks for it outside of the driver's line.
+    pub(super) fn has_field(&self, number: u64) -> bool {
+        let tenures = self.tenures.iter().chain(&self.attempting);
+        let first = self.first.as_ref().and_then(|first| first.number());
+        first == Some(number)
+            || tenures
+                .into_iter()
+                .any(|tenure| tenure.id.number() == number)
+    }
+
     /// What wakes the driver's task.
     pub(super) fn news(&mut self) -> &Arc<Notify> {
         self.news.get_or_insert_default()

@@ -187,13 +187,31 @@ async fn an_attempt_without_an_answer_is_repeated_under_the_same_field() {
     one.unlock().await.unwrap();
     two.unlock().await.unwrap();
     waiting.await.unwrap().unlock().await.unwrap();
-    // The two holds and the third: no debt was made of the lost reply.
+    // The two holds and the third, and then its field again: the attempt without an answer may still run, for two leases.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(lying.log_of(RELEASE).len() > 3);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let released = lying.log_of(RELEASE).len();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(lying.log_of(RELEASE).len(), 3);
+    assert_eq!(lying.log_of(RELEASE).len(), released);
+}
+
+/// Its field was released, and then the attempt without an answer ran after all.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_runs_after_the_release_of_its_tenure_leaves_nothing() {
+    let (client, lying, _) = insider();
+    lying.next_of(Match::script(ACQUIRE), Lie::Late(Duration::from_secs(20)));
+    let guard = several(&client).lock().await.unwrap();
+    guard.unlock().await.unwrap();
+
+    tokio::time::sleep(Duration::from_secs(31)).await;
+
+    let held = several(&client).holders().await.unwrap();
+    assert!(held.is_empty(), "{held:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_goes_while_its_attempt_has_no_answer_is_released_until_it_was_found() {
+async fn a_waiter_that_goes_while_its_attempt_has_no_answer_is_released_for_two_leases() {
     let (client, lying, _) = insider();
     let held = [
         several(&client).lock().await.unwrap(),

@@ -15,11 +15,13 @@ pub(crate) mod first;
 mod first_tests;
 mod late;
 pub(super) mod listen;
+mod own_channel;
 mod request;
 mod server_place;
 #[cfg(all(test, feature = "embedded"))]
 mod silence_tests;
 pub(super) mod slot;
+mod strays;
 #[cfg(all(test, feature = "embedded"))]
 mod waiting_tests;
 
@@ -359,6 +361,7 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
     drop(names);
     others.iter().for_each(|request| request.slot.start_over());
     for request in same {
+        request.abandon_place();
         match (request.reentry, core.runtime()) {
             (Reentry::IsAnError, _) => request.fail(Error::new(ErrorCause::WouldDeadlock)),
             (Reentry::Enters, Ok(runtime)) => drop(runtime.spawn(reenter(tenure.clone(), request))),

@@ -57,6 +57,7 @@ impl PlainScheme {
                 channel: Some(keys.channel.clone()),
                 pace: PACE,
                 has_places: false,
+                place_lasts: None,
                 is_courteous: true,
                 is_shared: false,
             },

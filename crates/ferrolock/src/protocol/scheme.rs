@@ -10,6 +10,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Role, Value};
+use super::fair_lock::FairScheme;
 use super::fenced_lock::FencedScheme;
 use super::lock::PlainScheme;
 use super::pace::Pace;
@@ -44,6 +45,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     /// Which waiters a message is for.
     fn hears(&self, _payload: &[u8]) -> Wake {
         Wake::Front
+    }
+
+    /// Another channel on which the first of this client's waiters has to be told, while waiters of other libraries are in
+    /// its queue.
+    fn own_channel(&self, _bearer: &Bearer) -> Option<Arc<str>> {
+        None
     }
 
     /// What a kind does not do in its own way, it does as the plain lock on its name.
@@ -118,6 +125,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Line {
     Lock,
+    Fair,
     Fenced,
     Spin,
     Read,
@@ -149,6 +157,7 @@ pub(crate) fn scheme_of(call: &Call) -> Option<Arc<dyn Scheme>> {
     let name = call.keys.first()?.clone();
     match folder {
         "lock" => Some(Arc::new(PlainScheme::new(name))),
+        "fair_lock" => Some(Arc::new(FairScheme::of_call(name, call))),
         "fenced_lock" => Some(Arc::new(FencedScheme::new(name))),
         "spin_lock" => Some(Arc::new(SpinScheme::new(name, SpinScheme::PACE))),
         // Either side frees the entries of both.
@@ -196,6 +205,8 @@ pub(crate) struct Waiting {
     /// The server keeps a queue: a waiter's field stays the same from attempt to attempt, and is abandoned with its
     /// request.
     pub(crate) has_places: bool,
+    /// How long a place is good without an attempt of its waiter; `None`: for good.
+    pub(crate) place_lasts: Option<Duration>,
     /// After a release of ours the waiters of other processes go first.
     pub(crate) is_courteous: bool,
     /// Holders share it: callers ask for themselves, at the same time, while none of them waits in the line.
@@ -207,8 +218,11 @@ pub(crate) struct Waiting {
 pub(crate) struct Ask<'a> {
     pub(crate) bearer: &'a Bearer,
     pub(crate) lease: Duration,
-    /// The caller waits if it is busy: a kind with places gives it one.
-    pub(crate) waits: bool,
+    pub(crate) mode: Mode,
+    /// Where the server has put it in its queue, as far as this is known.
+    pub(crate) place: Option<u64>,
+    /// It is the first of its client's waiters.
+    pub(crate) is_front: bool,
     /// The largest fence that this client has seen: a new one is larger.
     pub(crate) fence_floor: u64,
     /// The field under which its owner holds the sibling line.
@@ -219,15 +233,27 @@ pub(crate) struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// For a caller that does not wait, and has seen no fence.
     pub(crate) fn once(bearer: &'a Bearer, lease: Duration) -> Self {
-        let (waits, fence_floor, beside) = (false, 0, None);
         Self {
             bearer,
             lease,
-            waits,
-            fence_floor,
-            beside,
+            mode: Mode::Once,
+            place: None,
+            is_front: true,
+            fence_floor: 0,
+            beside: None,
         }
     }
+}
+
+/// What an attempt does if the lock is busy, and why it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Its caller does not wait.
+    Once,
+    /// Its caller waits: a kind with places gives it one.
+    Waits,
+    /// The same; nothing has happened, only time has passed.
+    Looks,
 }
 
 /// A tenure as scripts see it: its field, and whether it keeps details for people.
@@ -258,11 +284,30 @@ pub(crate) struct Busy {
     pub(crate) rest: Rest,
     /// Where the server has put the waiter in its queue.
     pub(crate) place: Option<u64>,
+    /// It gets the lock when the holder's lease ends: no other waiter is before it.
+    pub(crate) is_next: bool,
+    /// When its client's first waiter looks again, if that is sooner than usual.
+    pub(crate) look_in: Option<Duration>,
+    /// The first in the server's queue, if it is a waiter of this very client: the number of its field.
+    pub(crate) head: Option<u64>,
+    /// Holders or waiters of another library are there.
+    pub(crate) is_mixed: bool,
+    /// It had lost its place, and so may others of its client.
+    pub(crate) is_shaken: bool,
 }
 
 impl From<Rest> for Busy {
+    /// For a kind without a queue: every waiter may be the next.
     fn from(rest: Rest) -> Self {
-        Self { rest, place: None }
+        Self {
+            rest,
+            place: None,
+            is_next: true,
+            look_in: None,
+            head: None,
+            is_mixed: false,
+            is_shaken: false,
+        }
     }
 }
 
@@ -278,11 +323,7 @@ pub(crate) enum Rest {
 pub(crate) enum Wake {
     /// The first waiter in line.
     Front,
-    /// The waiter at that place.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no kind whose messages name a place is built yet")
-    )]
+    /// The waiter whose field has that number.
     Named(u64),
     Nobody,
 }

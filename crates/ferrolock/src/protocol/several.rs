@@ -12,7 +12,8 @@ use super::keys::{lock_channel, prefixed};
 use super::lock::PlainScheme;
 use super::pace::Pace;
 use super::scheme::{
-    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Rest, Scheme, Subject, Waiting, Wake,
+    Ask, AttemptReply, BadReply, Bearer, Busy, Granted, Line, Mode, Rest, Scheme, Subject, Waiting,
+    Wake,
 };
 
 static ACQUIRE: Script = script!("several/acquire", Acquire);
@@ -42,6 +43,7 @@ impl Several {
                     most: Duration::from_secs(100),
                 },
                 has_places: true,
+                place_lasts: None,
                 is_courteous: false,
                 is_shared: false,
             },
@@ -65,10 +67,12 @@ impl Scheme for Several {
     }
 
     fn hears(&self, payload: &[u8]) -> Wake {
-        let place = str::from_utf8(payload)
+        let number = str::from_utf8(payload)
             .ok()
             .and_then(|text| text.parse().ok());
-        place.map_or(Wake::Nobody, Wake::Named)
+        // Zero: the queue is empty.
+        let number = number.filter(|number| *number > 0);
+        number.map_or(Wake::Nobody, Wake::Named)
     }
 
     fn searched(&self) -> SmallVec<[Arc<str>; 1]> {
@@ -83,7 +87,7 @@ impl Scheme for Several {
             args: smallvec![
                 Arg::from(ask.bearer.field.clone()),
                 Arg::Int(lease),
-                Arg::Int(ask.waits.into()),
+                Arg::Int((ask.mode != Mode::Once).into()),
             ],
             form: Form::Hash,
         }
@@ -102,7 +106,10 @@ impl Scheme for Several {
             [Value::Int(0), Value::Int(rest), Value::Int(place)] => {
                 let rest = Rest::Left(Duration::from_millis(rest.unsigned_abs()));
                 let place = u64::try_from(*place).ok();
-                Ok(AttemptReply::Busy(Busy { rest, place }))
+                Ok(AttemptReply::Busy(Busy {
+                    place,
+                    ..rest.into()
+                }))
             }
             _ => Err(BadReply("several", reply)),
         }

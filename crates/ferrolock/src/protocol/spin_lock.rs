@@ -38,6 +38,7 @@ impl SpinScheme {
                 channel: None,
                 pace,
                 has_places: false,
+                place_lasts: None,
                 is_courteous: false,
                 is_shared: false,
             },

@@ -2,7 +2,7 @@
 
 use crate::fence::Fence;
 use crate::guard::{AnyGuard, Guard};
-use crate::kind::{Any, Fenced, Multi, Plain, Quorum, Read, Spin, Write};
+use crate::kind::{Any, Fair, Fenced, Multi, Plain, Quorum, Read, Spin, Write};
 use crate::sync::lock::Lock;
 
 /// A lock of any kind, by [`erase`](Lock::erase) or `into()`: for locks of several kinds in one list or field.
@@ -50,4 +50,4 @@ macro_rules! erased {
         )+
     };
 }
-erased!(Plain, Fenced, Spin, Read, Write, Multi, Quorum);
+erased!(Plain, Fair, Fenced, Spin, Read, Write, Multi, Quorum);

@@ -414,6 +414,7 @@ impl Tenure {
         if over {
             unpoisoned(&self.core.names)
                 .change(self.scheme.subject(), |entry| entry.tenure_ended(self));
+            self.owe_late_attempts();
             self.core.tell_who_shuts_down();
         }
     }

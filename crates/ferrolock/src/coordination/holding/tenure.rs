@@ -1,6 +1,6 @@
 //! One unbroken time of an owner on a name: its field, its holds, and what the server was asked for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub(crate) struct Tenure {
     /// The end of the longest lease that the server was asked for, by any hold of it, whether it was answered or not.
     server_until: AtomicU64,
     pub(crate) first: FirstAcquire,
+    /// An attempt under its field had no answer before the one that was granted, and may still run.
+    is_in_doubt: AtomicBool,
     /// A number that grows with each grant, if the kind has one.
     pub(crate) fence: OnceLock<u64>,
     /// The fence that the nodes of a quorum agreed on, if it is a part of a hold there.
@@ -127,6 +129,19 @@ impl Tenure {
         Tick::from_nanos(self.server_until.load(Ordering::Acquire))
     }
 
+    /// Another attempt under its field may still run.
+    pub(crate) fn was_granted_in_doubt(&self) {
+        self.is_in_doubt.store(true, Ordering::Release);
+    }
+
+    /// It has ended: what an attempt that runs late takes or leaves in a queue is given back.
+    pub(super) fn owe_late_attempts(self: &Arc<Self>) {
+        if self.is_in_doubt.swap(false, Ordering::AcqRel) {
+            let lease = self.first.lease();
+            self.core.keeper().owe_place(self.clone(), lease, true);
+        }
+    }
+
     /// The error of an unlock whose release has no answer.
     pub(super) fn not_released(&self) -> Error {
         let trouble = unpoisoned(&self.state).trouble.clone();
@@ -166,7 +181,18 @@ impl Core {
         owner: Owner,
         who: Option<Arc<str>>,
     ) -> Arc<Tenure> {
-        let id = OwnerId::new(&self.id, self.next_number());
+        self.tenure_of(scheme, owner, who, self.next_number())
+    }
+
+    /// A tenure with that number.
+    pub(crate) fn tenure_of(
+        self: &Arc<Self>,
+        scheme: Arc<dyn Scheme>,
+        owner: Owner,
+        who: Option<Arc<str>>,
+        number: u64,
+    ) -> Arc<Tenure> {
+        let id = OwnerId::new(&self.id, number);
         let bearer = Bearer {
             field: scheme.field(id.as_arc()),
             who,
@@ -179,6 +205,7 @@ impl Core {
             owner,
             server_until: AtomicU64::new(0),
             first: FirstAcquire::default(),
+            is_in_doubt: AtomicBool::new(false),
             fence: OnceLock::new(),
             quorum_fence: OnceLock::new(),
             state: Mutex::new(TenureState {

@@ -3,7 +3,8 @@
 //! A state machine without I/O and clock; `T` stands for what is owed. Two kinds: a release whose answer stayed out,
 //! done when it is answered; and the field of an acquire whose outcome is unknown, which may still run late, so its
 //! release is repeated until one has found the field (an acquire is sent once, so it cannot run after that), or two
-//! leases have passed. A new connection brings the next try forward.
+//! leases have passed. A field under which several attempts were made is released until two leases have passed, whatever
+//! is found. A new connection brings the next try forward.
 //!
 //! Tries come at once, after 1, 3 and 10 s, then regularly: a release every 10 s, until the longest lease that the
 //! server was asked for is over and the tenure leaves; a field every third of its lease, and at least every 10 s.
@@ -52,20 +53,24 @@ pub(super) enum Owing {
     Release { until: Tick },
     /// When a release has found the field, or two leases have passed: the acquire may run late.
     LateAcquire { lease: Duration },
+    /// When two leases have passed: several attempts were made under the field, and another one may run late.
+    LateAttempts { lease: Duration },
 }
 
 impl Owing {
     fn until(self, now: Tick) -> Tick {
         match self {
             Owing::Release { until } => until.max(now),
-            Owing::LateAcquire { lease } => now.after(lease * 2),
+            Owing::LateAcquire { lease } | Owing::LateAttempts { lease } => now.after(lease * 2),
         }
     }
 
     fn pause(self, tries: usize) -> Duration {
         let regular = match self {
             Owing::Release { .. } => PAUSE_MAX,
-            Owing::LateAcquire { lease } => (lease / 3).min(PAUSE_MAX),
+            Owing::LateAcquire { lease } | Owing::LateAttempts { lease } => {
+                (lease / 3).min(PAUSE_MAX)
+            }
         };
         PAUSES.get(tries).copied().unwrap_or(regular)
     }
@@ -208,7 +213,8 @@ impl<T: Clone> Debts<T> {
     pub(crate) fn answered(&mut self, id: u64, found: ReleaseFound) -> Option<T> {
         self.unanswered(id);
         match (self.entries.get(&id)?.kind, found) {
-            (Owing::LateAcquire { .. }, ReleaseFound::Nothing) => None,
+            (Owing::LateAcquire { .. }, ReleaseFound::Nothing)
+            | (Owing::LateAttempts { .. }, _) => None,
             (Owing::LateAcquire { .. }, ReleaseFound::Field) | (Owing::Release { .. }, _) => {
                 let debt = self.entries.remove(&id)?;
                 self.timers.remove(&(debt.timer, id));
@@ -321,6 +327,19 @@ mod tests {
         assert_eq!(debts.answered(1, ReleaseFound::Field), Some("field"));
 
         assert_eq!((debts.len(), debts.next()), (0, None));
+    }
+
+    #[test]
+    fn a_field_of_several_attempts_is_released_for_two_leases_whatever_is_found() {
+        let mut debts = Debts::new();
+        let late = Owing::LateAttempts { lease: LEASE };
+        debts.owe(at(0), "field", late, Tick::ZERO);
+        assert_eq!(debts.due(at(0)), [DebtDue::Try(1, "field")]);
+
+        assert_eq!(debts.answered(1, ReleaseFound::Field), None);
+
+        assert_eq!(debts.due(at(1)), [DebtDue::Try(1, "field")]);
+        assert_eq!(debts.until(1), Some(at(60)));
     }
 
     #[test]

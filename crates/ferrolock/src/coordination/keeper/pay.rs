@@ -22,7 +22,7 @@ impl Keeper {
     pub(crate) fn owe_place(&self, tenure: Arc<dyn Owes>, lease: Duration, is_doubtful: bool) {
         let until = self.clock.now().after(lease);
         let kind = match is_doubtful {
-            true => Owing::LateAcquire { lease },
+            true => Owing::LateAttempts { lease },
             false => Owing::Release { until },
         };
         self.owe(Owed::Field(tenure), kind);

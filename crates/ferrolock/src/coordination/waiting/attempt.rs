@@ -14,7 +14,7 @@ use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
-use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Scheme};
+use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Mode, Scheme};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -26,6 +26,22 @@ pub(crate) enum Attempted {
     /// It was not made: its caller had gone.
     Withdrawn,
     Failed(Failure),
+}
+
+/// What a server that keeps a queue has to know of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// It is made because time has passed.
+    pub(super) looks: bool,
+    /// Its waiter is the first of this client.
+    pub(super) is_front: bool,
+}
+
+impl Manner {
+    pub(super) const FIRST: Manner = Manner {
+        looks: false,
+        is_front: true,
+    };
 }
 
 /// A hold that no caller has yet. Dropped, it is given back: also if code of others panics before its caller has it.
@@ -67,6 +83,7 @@ impl Drop for Grant {
 /// of its own for this.
 pub(crate) struct Attempt {
     request: Arc<Request>,
+    manner: Manner,
     terms: Terms,
     /// When it was made: not later than it was sent.
     pub(super) sent: Tick,
@@ -110,7 +127,17 @@ impl Drop for Asking {
 }
 
 impl Attempt {
+    /// A caller's own first attempt.
     pub(crate) fn new(core: &Arc<Core>, request: &Arc<Request>, now: Tick) -> Self {
+        Self::in_manner(core, request, Manner::FIRST, now)
+    }
+
+    pub(super) fn in_manner(
+        core: &Arc<Core>,
+        request: &Arc<Request>,
+        manner: Manner,
+        now: Tick,
+    ) -> Self {
         let tenure = request.placed().unwrap_or_else(|| {
             let (scheme, owner) = (request.scheme.clone(), request.owner.clone());
             core.new_tenure(scheme, owner, request.who.clone())
@@ -118,7 +145,7 @@ impl Attempt {
         let cap = request.terms.max_hold.map(|limit| now.after(limit));
         let lease = request.terms.lease_at(now, cap);
         let beside = core.held_beside(&*request.scheme, &request.owner);
-        let call = call(request, &tenure, lease, beside.as_ref());
+        let call = call(request, manner, &tenure, lease, beside.as_ref());
         tenure.asks_for(now, lease);
         tenure.first.asks_for(lease);
         request.take_place(&tenure, lease);
@@ -131,6 +158,7 @@ impl Attempt {
             reply: core.send(Lane::Commands, call),
             tenure,
             request: request.clone(),
+            manner,
             terms: request.terms,
             sent: now,
             cap,
@@ -172,7 +200,8 @@ impl Attempt {
             return Poll::Ready(Err(Failure::NotSent(NOBODY_WAITS.to_owned())));
         }
         let beside = self.beside.as_ref();
-        let call = call(&self.request, &self.tenure, self.lease, beside);
+        let (request, tenure) = (&self.request, &self.tenure);
+        let call = call(request, self.manner, tenure, self.lease, beside);
         let form = Form::Text;
         let core = &self.tenure.core;
         self.reply = core.send(Lane::Commands, Call { form, ..call });
@@ -182,7 +211,9 @@ impl Attempt {
     /// What the reply means. With an unknown outcome the stage stays `Sent`: the drop of the attempt makes the debt.
     pub(super) fn read(&mut self, reply: Result<Value, Failure>) -> Attempted {
         let reply = reply.and_then(|reply| Ok(self.tenure.scheme.read_acquire(reply)?));
-        if !matches!(reply, Err(Failure::Unknown(_))) {
+        // A place in a queue stays owed if the client ends: the answer `busy` is not the end of it.
+        let has_place = matches!(&reply, Ok(AttemptReply::Busy(busy)) if busy.place.is_some());
+        if !has_place && !matches!(reply, Err(Failure::Unknown(_))) {
             self.asking
                 .iter_mut()
                 .for_each(|asking| asking.is_answered = true);
@@ -192,6 +223,7 @@ impl Attempt {
             (Ok(AttemptReply::Busy(busy)), asking) => {
                 self.asking = asking;
                 self.stage = Stage::Shown;
+                self.request.note_place(busy.place);
                 Attempted::Busy(busy)
             }
             (Err(failure), asking) => {
@@ -242,11 +274,24 @@ impl Attempt {
     }
 }
 
-fn call(request: &Request, tenure: &Tenure, lease: Duration, beside: Option<&Arc<str>>) -> Call {
+fn call(
+    request: &Request,
+    manner: Manner,
+    tenure: &Tenure,
+    lease: Duration,
+    beside: Option<&Arc<str>>,
+) -> Call {
+    let mode = match request.patience {
+        Patience::None => Mode::Once,
+        _ if manner.looks => Mode::Looks,
+        _ => Mode::Waits,
+    };
     tenure.scheme.acquire(&Ask {
         bearer: &tenure.bearer,
         lease,
-        waits: request.patience != Patience::None,
+        mode,
+        place: request.place(),
+        is_front: manner.is_front,
         fence_floor: tenure.core.fence_floor(),
         beside,
     })
@@ -284,11 +329,11 @@ impl Drop for Attempt {
 }
 
 /// Makes an attempt and follows it to its end; a refusal for the type of the key names the type found.
-pub(crate) async fn attempt(core: &Arc<Core>, request: &Arc<Request>) -> Attempted {
+pub(super) async fn attempt(core: &Arc<Core>, request: &Arc<Request>, manner: Manner) -> Attempted {
     explained(
         core,
         &*request.scheme,
-        Attempt::new(core, request, core.now()),
+        Attempt::in_manner(core, request, manner, core.now()),
     )
     .await
 }

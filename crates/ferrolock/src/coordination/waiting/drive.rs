@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::coordination::names::NameEntry;
-use crate::coordination::waiting::attempt::{self, Attempted, Grant, attempt};
+use crate::coordination::waiting::attempt::{self, Attempted, Grant, Manner, attempt};
 use crate::coordination::waiting::driver::{Cause, Driver, Late, Next};
 use crate::coordination::waiting::first::Begun;
 use crate::coordination::waiting::listen::NameListener;
+use crate::coordination::waiting::own_channel::OwnChannel;
 use crate::coordination::waiting::{Request, enter_with};
 use crate::coordination::{Core, safely, unpoisoned};
 use crate::engine::{Boxed, Failure, Lane, RUNTIME_ENDED, SHUT_DOWN, Subscription, Tick};
@@ -22,18 +23,19 @@ use crate::protocol::scheme::Scheme;
 const RECONNECT_MIN: Duration = Duration::from_millis(20);
 
 /// The task that does what the driver of a name decides.
-struct DriverTask {
-    core: Arc<Core>,
-    scheme: Arc<dyn Scheme>,
+pub(super) struct DriverTask {
+    pub(super) core: Arc<Core>,
+    pub(super) scheme: Arc<dyn Scheme>,
     finished: bool,
 }
 
 /// What the task has under way besides sleeping.
 #[derive(Default)]
-struct UnderWay {
+pub(super) struct UnderWay {
     attempt: Option<(u64, Cause, Boxed<Attempted>)>,
     listen: Option<Boxed<Result<Subscription, Failure>>>,
     reconnect: Option<Boxed<()>>,
+    pub(super) own_channel: OwnChannel,
     /// Why the last attempt had no good answer.
     trouble: Option<Failure>,
 }
@@ -56,8 +58,14 @@ async fn run(mut task: DriverTask) {
     let mut under_way = UnderWay::default();
     while let Some((next, news)) = task.next(&mut under_way) {
         match next {
-            Next::Attempt { who, id, cause } => task.begin_attempt(&mut under_way, who, id, cause),
+            Next::Attempt {
+                who,
+                id,
+                is_front,
+                cause,
+            } => task.begin_attempt(&mut under_way, (who, id), is_front, cause),
             Next::Listen => task.begin_listening(&mut under_way),
+            Next::ListenOwn(id) => under_way.own_channel = task.listen_to_own(id),
             Next::TimedOut(late) => late
                 .into_iter()
                 .for_each(|late| late.who.busy(late.waited, late.rest)),
@@ -110,10 +118,14 @@ impl DriverTask {
     fn begin_attempt(
         &self,
         under_way: &mut UnderWay,
-        request: Arc<Request>,
-        id: u64,
+        (request, id): (Arc<Request>, u64),
+        is_front: bool,
         cause: Cause,
     ) {
+        let manner = Manner {
+            looks: cause.is_time(),
+            is_front,
+        };
         tracing::trace!(lock = %self.scheme.name(), cause = cause.as_str(), "attempt");
         let core = self.core.clone();
         under_way.reconnect = None;
@@ -131,7 +143,7 @@ impl DriverTask {
                     _ => core.reattempts.clone().acquire_owned().await.ok(),
                 };
                 match request.slot.is_waiting() {
-                    true => attempt(&core, &request).await,
+                    true => attempt(&core, &request, manner).await,
                     // The caller went before its turn came.
                     false => Attempted::Withdrawn,
                 }
@@ -143,7 +155,7 @@ impl DriverTask {
         let Some(channel) = self.scheme.waiting().channel.clone() else {
             return;
         };
-        let listener = NameListener::new(&self.core, self.scheme.clone());
+        let listener = NameListener::new(&self.core, self.scheme.clone(), None);
         under_way.listen = Some(self.core.engine.listen(channel, listener));
     }
 
@@ -167,6 +179,7 @@ impl DriverTask {
             attempt,
             listen,
             reconnect,
+            own_channel,
             ..
         } = under_way;
         tokio::select! {
@@ -179,6 +192,7 @@ impl DriverTask {
                 *listen = None;
                 self.listened(listened);
             }
+            listened = own_channel.listened() => self.listened_to_own(own_channel, listened),
             () = pending_or(reconnect.as_mut()) => {
                 *reconnect = None;
                 self.with_driver(|driver, now| driver.reconnected(now));
@@ -208,6 +222,7 @@ impl DriverTask {
                     driver.found_busy(now, id, busy);
                 });
                 self.tell_busy();
+                busy.head.into_iter().for_each(|head| self.check_head(head));
             }
             Attempted::Withdrawn => {
                 self.with_driver(|driver, now| driver.withdrawn(now));
@@ -316,7 +331,10 @@ impl DriverTask {
         }
     }
 
-    fn with_driver<T>(&self, f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T) -> Option<T> {
+    pub(super) fn with_driver<T>(
+        &self,
+        f: impl FnOnce(&mut Driver<Arc<Request>>, Tick) -> T,
+    ) -> Option<T> {
         let now = self.core.now();
         let mut names = unpoisoned(&self.core.names);
         names
@@ -361,7 +379,7 @@ impl Left {
 }
 
 /// A future that may not be there.
-async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
+pub(super) async fn pending_or<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
     match future {
         Some(future) => Pin::new(future).await,
         None => std::future::pending().await,

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use crate::coordination::waiting::driver::courtesy::OurRelease;
 use crate::coordination::waiting::driver::lateness::ANSWER_MAX;
+use crate::coordination::waiting::driver::places::Places;
 use crate::engine::Tick;
 use crate::protocol::pace::Pace;
 use crate::protocol::scheme::{Busy, Rest, Waiting, Wake};
@@ -66,8 +67,7 @@ pub(crate) struct Driver<W> {
     pace: Pace,
     is_courteous: bool,
     has_places: bool,
-    /// The place of the waiter that a message named.
-    named: Option<u64>,
+    places: Places,
     unreachable_after: Duration,
     random: fastrand::Rng,
 }
@@ -83,6 +83,12 @@ struct Waiter<W> {
     is_known: bool,
     /// Where it stands in that queue.
     place: Option<u64>,
+    /// When that answer came.
+    answered: Tick,
+    /// Another library's holders or waiters were there then.
+    is_mixed: bool,
+    /// It attempts because another waiter here had lost its place.
+    is_asked_again: bool,
     stay: Stay,
     /// How many attempts were sent before it came: their answers are too old for it.
     came_after: u64,
@@ -100,6 +106,8 @@ pub(super) enum Stay {
 struct Sent {
     at: Tick,
     heard: u64,
+    /// Nothing had happened, only time had passed.
+    looks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +125,17 @@ enum Listening {
 pub(super) enum Next<W> {
     /// Send an attempt for that waiter, which has that number. It counts as sent from now on: what happens after this step
     /// finds it under way.
-    Attempt { who: W, id: u64, cause: Cause },
+    Attempt {
+        who: W,
+        id: u64,
+        /// It is the first in the line.
+        is_front: bool,
+        cause: Cause,
+    },
     /// Ask for the subscription.
     Listen,
+    /// Listen to the own channel of the waiter with that number, and of no other.
+    ListenOwn(Option<u64>),
     /// The time of these is up, and the lock was busy to the end.
     TimedOut(Vec<Late<W>>),
     /// The server did not answer these.
@@ -173,7 +189,7 @@ impl<W> Driver<W> {
             pace: waiting.pace.clone(),
             is_courteous: waiting.is_courteous,
             has_places: waiting.has_places,
-            named: None,
+            places: Places::new(waiting.place_lasts),
             unreachable_after,
             random: fastrand::Rng::with_seed(seed),
         }
@@ -197,12 +213,16 @@ impl<W> Driver<W> {
             deadline,
             is_known: false,
             place: None,
+            answered: now,
+            is_mixed: false,
+            is_asked_again: false,
             stay,
             came_after: self.attempts,
         };
+        // In a queue of the server every waiter begins at its end: one whose offer was withdrawn has had its turn.
         match place {
-            Place::Back => self.line.push_back(waiter),
-            Place::Front => self.line.push_front(waiter),
+            Place::Front if !self.has_places => self.line.push_front(waiter),
+            Place::Back | Place::Front => self.line.push_back(waiter),
         }
         self.idle_since = None;
         if stay != Stay::Waits && self.attempt.is_none() {
@@ -265,11 +285,7 @@ impl<W> Driver<W> {
                 let pause = self.courtesy(round_trip);
                 self.event(now, pause, Cause::Message);
             }
-            // Also a place that is not known here: the answer to the attempt under way may bring it.
-            Wake::Named(place) if self.is_at(place) || self.attempt.is_some() => {
-                self.named = Some(place);
-                self.event(now, Duration::ZERO, Cause::Message);
-            }
+            // `woken` is called for the waiter that is named, if it is here.
             Wake::Named(_) | Wake::Nobody => {}
         }
     }
@@ -300,6 +316,7 @@ impl<W> Driver<W> {
         self.attempt = Some(Sent {
             at: now,
             heard: self.heard,
+            looks: self.cause.is_time(),
         });
         self.due = None;
         self.silent_since.get_or_insert(now);
@@ -307,6 +324,7 @@ impl<W> Driver<W> {
 
     /// An attempt for the waiter with that number was sent earlier, before all others in the line came.
     pub(crate) fn goes_on(&mut self, id: u64, sent: Tick) {
+        self.cause = Cause::Arrival;
         self.sent(sent);
         let others = self.line.iter_mut().filter(|waiter| waiter.id != id);
         others.for_each(|waiter| waiter.came_after = self.attempts);
@@ -330,13 +348,14 @@ impl<W> Driver<W> {
         }
         // A kind with several holders: another one may have released since the attempt was sent.
         let is_stale = self.has_places && sent.is_some_and(|sent| sent.heard != self.heard);
+        let position = self.line.iter().position(|waiter| waiter.id == id);
+        let waiter = position.and_then(|position| self.line.remove(position));
+        self.places.was_granted();
         self.due = Some(match more {
             true => (now, Cause::More),
             false if is_stale => (now, self.cause),
-            false => (self.poll(now), Cause::SafetyPoll),
+            false => self.look_at(now),
         });
-        let position = self.line.iter().position(|waiter| waiter.id == id);
-        let waiter = position.and_then(|position| self.line.remove(position));
         self.plan_newcomers(now);
         self.plan_tries(now);
         waiter.map(|waiter| (waiter.who, now.since(waiter.joined)))
@@ -344,29 +363,24 @@ impl<W> Driver<W> {
 
     /// The attempt found it busy.
     pub(crate) fn found_busy(&mut self, now: Tick, id: u64, busy: impl Into<Busy>) {
-        let Busy { rest, place } = busy.into();
-        self.take_place(id, place);
+        let busy = busy.into();
+        self.take_place(now, id, &busy);
         self.silent_since = None;
         self.too_slow_since = None;
         let Some(sent) = self.attempt.take() else {
             return;
         };
-        self.busy = Some((sent.at, rest));
+        self.busy = Some((sent.at, busy.rest));
         self.answer_time = now.since(sent.at).min(ANSWER_MAX);
         if let OurRelease::Last { others } = self.ours {
             self.ours = OurRelease::Earlier { others };
         }
+        self.note_look(now, id, sent.looks, &busy);
         if sent.heard != self.heard {
             return self.try_at(now, self.cause);
         }
-        let poll = (self.poll(now), Cause::SafetyPoll);
+        self.due = Some(self.look_at(now));
         self.polls = self.polls.saturating_add(1);
-        self.due = Some(match rest {
-            Rest::Left(left) if now.after(left + Duration::from_millis(1)) < poll.0 => {
-                (now.after(left + Duration::from_millis(1)), Cause::LeaseEnd)
-            }
-            _ => poll,
-        });
         self.plan_newcomers(now);
         self.plan_tries(now);
     }
@@ -424,16 +438,25 @@ impl<W: Clone> Driver<W> {
         if let Some(next) = late {
             return next;
         }
+        if let Some(next) = self.change_own_channel() {
+            return next;
+        }
         if self.line.is_empty() {
             return self.next_without_waiters(now);
         }
         if self.attempt.is_none() && self.releases == 0 {
             if let Some(cause) = self.due_cause(now)
-                && let Some((who, id)) = self.next_in_line(cause)
+                && let Some((who, id)) = self.next_in_line(now, cause)
             {
+                let is_front = self.is_front(id);
                 self.cause = cause;
                 self.sent(now);
-                return Next::Attempt { who, id, cause };
+                return Next::Attempt {
+                    who,
+                    id,
+                    is_front,
+                    cause,
+                };
             }
             if self.listening == Listening::No && self.busy.is_some() && self.is_waited_for() {
                 self.listening = Listening::Asked;
@@ -449,6 +472,7 @@ impl<W> Driver<W> {
         if self.attempt.is_some() {
             return Next::Sleep(Tick::FAR);
         }
+        self.places.line_is_empty();
         let until = self.idle_since.get_or_insert(now).after(IDLE_SUBSCRIPTION);
         if self.is_listening() && now < until {
             Next::Sleep(until)
@@ -462,6 +486,9 @@ impl<W> Driver<W> {
             && at <= now
         {
             return Some(cause);
+        }
+        if self.stale_place(now).is_some() {
+            return Some(Cause::SafetyPoll);
         }
         // A waiter at its deadline makes one more attempt: the message may have been lost. Not if the last attempt failed:
         // the next one is planned, and a server in trouble is not asked in a loop.

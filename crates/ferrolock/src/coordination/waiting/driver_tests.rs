@@ -17,6 +17,7 @@ pub(super) fn waiting() -> Waiting {
             most: Duration::from_secs(10),
         },
         has_places: false,
+        place_lasts: None,
         is_courteous: true,
         is_shared: false,
     }

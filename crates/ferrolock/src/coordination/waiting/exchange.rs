@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crate::coordination::Core;
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::waiting::attempt::{Attempted, attempt};
+use crate::coordination::waiting::attempt::{Attempted, Manner, attempt};
 use crate::coordination::waiting::slot::{Answer, Found};
 use crate::coordination::waiting::{Caller, Request, enter_with};
 use crate::engine::RUNTIME_ENDED;
@@ -63,7 +63,10 @@ async fn take(core: &Arc<Core>, request: &Arc<Request>) -> Result<Arc<Hold>> {
 async fn attempt_once(core: Arc<Core>, request: Arc<Request>) {
     let limit = core.settings.command_limit;
     let attempted = core
-        .until(core.now().after(limit), attempt(&core, &request))
+        .until(
+            core.now().after(limit),
+            attempt(&core, &request, Manner::FIRST),
+        )
         .await;
     match attempted {
         Some(Attempted::Granted(grant)) => {

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::coordination::waiting::strays::leave_stray;
 use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Listener, Signal};
-use crate::protocol::scheme::Scheme;
+use crate::protocol::scheme::{Scheme, Wake};
 
 /// After a gap the attempts of all names are spread over this time per name, at most a second.
 const SPREAD_PER_NAME: Duration = Duration::from_micros(100);
@@ -16,15 +17,23 @@ const SPREAD_MAX: Duration = Duration::from_secs(1);
 pub(super) struct NameListener {
     core: Weak<Core>,
     scheme: Arc<dyn Scheme>,
+    /// On a waiter's own channel every message is for the waiter with that number.
+    meant: Option<u64>,
 }
 
 impl NameListener {
-    pub(crate) fn new(core: &Arc<Core>, scheme: Arc<dyn Scheme>) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<Core>, scheme: Arc<dyn Scheme>, meant: Option<u64>) -> Arc<Self> {
         core.listening.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             core: Arc::downgrade(core),
             scheme,
+            meant,
         })
+    }
+
+    fn wake(&self, payload: &[u8]) -> Wake {
+        self.meant
+            .map_or_else(|| self.scheme.hears(payload), Wake::Named)
     }
 }
 
@@ -50,9 +59,17 @@ impl Listener for NameListener {
             return;
         };
         match signal {
-            Signal::Message(payload) => {
-                driver.message(now, self.scheme.hears(&payload), round_trip)
-            }
+            Signal::Message(payload) => match self.wake(&payload) {
+                Wake::Named(number) => match driver.find(|who| who.number() == Some(number)) {
+                    Some(id) => driver.woken(now, id),
+                    None if entry.has_field(number) => return,
+                    None => {
+                        drop(names);
+                        return leave_stray(&core, &self.scheme, number);
+                    }
+                },
+                wake => driver.message(now, wake, round_trip),
+            },
             Signal::Gap => {
                 // Few names ask at once; thousands spread out, so that the server is not asked by all in one moment.
                 let names = core.listening.load(Ordering::Relaxed);

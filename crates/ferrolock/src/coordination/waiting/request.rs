@@ -244,6 +244,30 @@ impl Request {
         place.as_ref().map(|place| place.tenure().clone())
     }
 
+    /// The number of the field that is in the server's queue for it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let place = unpoisoned(&self.server_place);
+        place.as_ref().map(|place| place.tenure().id.number())
+    }
+
+    /// Where it is in the server's queue, as far as this is known.
+    pub(super) fn place(&self) -> Option<u64> {
+        unpoisoned(&self.server_place).as_ref()?.place()
+    }
+
+    /// The server said where it is in its queue.
+    pub(super) fn note_place(&self, place: Option<u64>) {
+        if let Some(known) = &mut *unpoisoned(&self.server_place) {
+            known.note(place);
+        }
+    }
+
+    /// It needs no place any more: it enters another way.
+    pub(super) fn abandon_place(&self) {
+        let place = unpoisoned(&self.server_place).take();
+        drop(place);
+    }
+
     /// From now on its tenure may be in the server's queue.
     pub(crate) fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
         if self.has_place() {

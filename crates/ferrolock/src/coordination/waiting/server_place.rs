@@ -16,15 +16,17 @@ pub(super) struct ServerPlace {
     lease: Duration,
     /// An attempt may still run.
     is_doubtful: bool,
+    /// Where it is in the queue, as the server said last.
+    place: Option<u64>,
 }
 
 impl ServerPlace {
     pub(crate) fn new(tenure: Arc<Tenure>, lease: Duration) -> Self {
-        let is_doubtful = false;
         Self {
             tenure,
             lease,
-            is_doubtful,
+            is_doubtful: false,
+            place: None,
         }
     }
 
@@ -40,9 +42,21 @@ impl ServerPlace {
         Arc::ptr_eq(&self.tenure, tenure)
     }
 
+    pub(super) fn place(&self) -> Option<u64> {
+        self.place
+    }
+
+    /// The server said where it is.
+    pub(super) fn note(&mut self, place: Option<u64>) {
+        self.place = place.or(self.place);
+    }
+
     /// Its attempt was granted: from now on the hold owns the field.
     pub(super) fn granted(mut self) {
         self.lease = Duration::ZERO;
+        if self.is_doubtful {
+            self.tenure.was_granted_in_doubt();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 #[cfg(target_os = "linux")]
 mod differential;
 mod engine;
+mod fair_scripts;
 mod fenced_scripts;
 mod lock_scripts;
 mod rw_downgrade_scripts;

@@ -47,6 +47,7 @@ impl ReadScheme {
                 channel: Some(keys.channel.clone()),
                 pace: PACE,
                 has_places: false,
+                place_lasts: None,
                 is_courteous: false,
                 is_shared: true,
             },

@@ -10,7 +10,7 @@ use super::super::lock::{PlainScheme, millis};
 use super::super::pace::Pace;
 use super::super::renewal::Row;
 use super::super::scheme::{
-    Ask, BadReply, Bearer, Line, OwnHold, Rest, Scheme, Seen, Sibling, Subject, Waiting,
+    Ask, BadReply, Bearer, Line, Mode, OwnHold, Rest, Scheme, Seen, Sibling, Subject, Waiting,
 };
 use super::{
     RwKeys, WRITE, WRITE_ACQUIRE, WRITE_DELAY, WRITE_REENTER, WRITE_RELEASE, WRITE_RENEW,
@@ -55,6 +55,7 @@ impl WriteScheme {
                     most,
                 },
                 has_places: is_preferred,
+                place_lasts: None,
                 is_courteous: false,
                 is_shared: false,
             },
@@ -91,7 +92,7 @@ impl Scheme for WriteScheme {
     }
 
     fn acquire(&self, ask: &Ask<'_>) -> Call {
-        let keeps_out = self.is_preferred && ask.waits;
+        let keeps_out = self.is_preferred && ask.mode != Mode::Once;
         let lasts = if keeps_out { INTENT } else { Duration::ZERO };
         let mut used = smallvec![self.keys.lock.clone()];
         used.extend(keeps_out.then(|| self.keys.intent.clone()));

@@ -3,7 +3,7 @@
 -- ARGV  1 field of the tenure
 -- reply released: how many clients got the message (0 or more); -1: nothing is there; -2: others are there
 --
--- The message is the place of the first in the queue: that waiter is meant.
+-- The message is the number of the first in the queue: that waiter is meant.
 local lock, channel, queue = KEYS[1], KEYS[2], KEYS[3]
 local field = ARGV[1]
 
@@ -11,5 +11,5 @@ local waited = redis.call('ZREM', queue, field)
 if redis.call('HDEL', lock, field) + waited == 0 then
     return -1 - redis.call('EXISTS', lock)
 end
-local first = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')[2]
-return redis.call('PUBLISH', channel, first or '0')
+local first = redis.call('ZRANGE', queue, 0, 0)[1]
+return redis.call('PUBLISH', channel, string.match(first or ':0', ':(%d+)$'))

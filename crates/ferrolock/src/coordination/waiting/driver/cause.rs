@@ -26,6 +26,11 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// Nothing has happened, only time has passed.
+    pub(crate) fn is_time(self) -> bool {
+        matches!(self, Cause::LeaseEnd | Cause::SafetyPoll)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Cause::Arrival => "arrival",

@@ -46,6 +46,9 @@ impl<W> Driver<W> {
             others: heard.saturating_sub(us),
         };
         let pause = self.courtesy(round_trip);
+        if self.is_told_of_its_turn(heard) {
+            return;
+        }
         if self.attempt.is_none() && !self.line.is_empty() {
             self.try_after(now, pause, Cause::OwnRelease);
         }

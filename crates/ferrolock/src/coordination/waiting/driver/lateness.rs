@@ -116,6 +116,7 @@ impl<W> Driver<W> {
     pub(super) fn wake_at(&self, now: Tick) -> Tick {
         let idle = self.attempt.is_none() && self.releases == 0;
         let due = self.due.filter(|_| idle).map(|(at, _)| at);
+        let stale = self.next_stale_place().filter(|_| idle);
         let silent = self.unanswered_since().and_then(|since| {
             let first = self.line.iter().map(|waiter| waiter.joined).min()?;
             Some(since.max(first).after(self.unreachable_after))
@@ -132,6 +133,7 @@ impl<W> Driver<W> {
         deadlines
             .chain(due)
             .chain(silent)
+            .chain(stale)
             .chain(self.tries_end())
             .min()
             .unwrap_or(Tick::FAR)

@@ -7,6 +7,7 @@
 
 mod calls;
 mod compare;
+mod fair_calls;
 mod known;
 mod peers;
 mod seen;
@@ -18,6 +19,7 @@ use self::calls::{Call, Source, Way};
 use self::peers::{Key, Ours, Theirs};
 use self::seen::Seen;
 use super::super::emulator::commands;
+use crate::protocol::scripts;
 use testkit::{Kind, Server};
 
 /// How many calls go in one batch.
@@ -159,7 +161,7 @@ fn every_command_and_every_script_is_called() {
     for name in commands::names() {
         assert!(names.contains(name), "{name}");
     }
-    for script in crate::protocol::scripts() {
+    for script in scripts() {
         assert!(
             names.contains(&script.name.to_uppercase()),
             "{}",

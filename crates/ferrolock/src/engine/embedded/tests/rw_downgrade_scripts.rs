@@ -6,7 +6,7 @@ use super::rw_table::{
 use super::*;
 use crate::protocol::rw_lock::ReadScheme;
 use crate::protocol::scheme::{
-    Ask, AttemptReply, Bearer, Release, Rest, Scheme, Standing, read_release,
+    Ask, AttemptReply, Bearer, Mode, Release, Rest, Scheme, Standing, read_release,
 };
 
 impl Table {
@@ -16,9 +16,9 @@ impl Table {
     }
 
     fn waits(&self, writer: &Bearer) -> AttemptReply {
-        let waits = true;
+        let mode = Mode::Waits;
         let ask = Ask {
-            waits,
+            mode,
             ..Ask::once(writer, LEASE)
         };
         self.ask(&self.write, &ask)
@@ -37,10 +37,9 @@ impl Table {
     }
 }
 
-const GONE: AttemptReply = AttemptReply::Busy(crate::protocol::scheme::Busy {
-    rest: Rest::NoExpiry,
-    place: None,
-});
+fn gone() -> AttemptReply {
+    AttemptReply::Busy(Rest::NoExpiry.into())
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_makes_a_read_hold_and_wakes_all() {
@@ -87,10 +86,10 @@ async fn a_write_hold_that_is_gone_is_not_downgraded() {
     let table = Table::new();
     let (w, r) = (bearer("a:1:write"), bearer("a:2"));
 
-    assert_eq!(table.downgrade(&w, &r, LEASE), GONE);
+    assert_eq!(table.downgrade(&w, &r, LEASE), gone());
     assert_eq!(table.left(&hold("a:2")), None);
     table.writes(&bearer("b:1:write"), LEASE);
-    assert_eq!(table.downgrade(&w, &r, LEASE), GONE);
+    assert_eq!(table.downgrade(&w, &r, LEASE), gone());
     assert_eq!((table.left(&hold("a:2")), table.field("a:2")), (None, None));
 }
 

@@ -9,7 +9,7 @@ use crate::protocol::key_type;
 use crate::protocol::lock::{self, PlainScheme};
 use crate::protocol::renewal::{self, Row};
 use crate::protocol::rw_lock::{ReadScheme, WriteScheme};
-use crate::protocol::scheme::{Ask, Bearer, Scheme};
+use crate::protocol::scheme::{Ask, Bearer, Mode, Scheme};
 use crate::protocol::spin_lock::SpinScheme;
 
 /// One call of a batch.
@@ -31,8 +31,9 @@ pub(super) enum Way {
     Skip,
 }
 
-/// The keys that calls act on; in the order of [`Kind`], then those of locks.
-pub(super) const KEYS: [&str; 20] = [
+/// The keys that are compared: those that every call may act on, in the order of [`Kind`], then those of locks, then those
+/// that only scripts of the fair lock and `DEL` act on. With the fields of other calls a waiter could not be drawn at random.
+pub(super) const KEYS: [&str; 25] = [
     "s1",
     "s2",
     "h1",
@@ -53,7 +54,14 @@ pub(super) const KEYS: [&str; 20] = [
     "{rw1}:a:1:rwlock_timeout:1",
     "{rw1}:a:2:rwlock_timeout:1",
     "{rw1}:b:1:rwlock_timeout:1",
+    "redisson_lock_queue:{lock1}",
+    "redisson_lock_timeout:{lock1}",
+    "ferrolock_fair_clients:{lock1}",
+    "ferrolock_fair_waiters:{lock1}",
+    "ferrolock_fair_amnesty:{lock1}",
 ];
+/// How many of them every call may act on.
+const SHARED: usize = 20;
 
 /// How a command is made up: its name, its first words, options (any, in any order), last words (once or more).
 struct Shape(
@@ -90,6 +98,7 @@ const SHAPES: &[Shape] = &[
     Shape("DECR", "STRING", &[], ""),
     Shape("DECRBY", "STRING INT", &[], ""),
     Shape("DEL", "", &[], "ANY"),
+    Shape("DEL", "FAIR", &[], ""),
     Shape("EXISTS", "", &[], "ANY"),
     Shape("TYPE", "ANY", &[], ""),
     Shape("PTTL", "ANY", &[], ""),
@@ -282,7 +291,7 @@ const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
 
 /// Makes calls from a seed.
 pub(super) struct Source {
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     /// The first two are locks of their own, the others are keys of other calls.
     locks: [PlainScheme; 4],
 }
@@ -339,7 +348,8 @@ impl Source {
                 "HASH" => self.key(1),
                 "LIST" => self.key(2),
                 "SET" => self.key(3),
-                "ANY" => self.pick(&KEYS).to_owned(),
+                "ANY" => self.pick(&KEYS[..SHARED]).to_owned(),
+                "FAIR" => self.pick(&KEYS[SHARED..]).to_owned(),
                 "VALUE" => self.pick(&VALUES).to_owned(),
                 "LONG" => LONG.to_owned(),
                 "FIELD" | "ITEM" => self.pick(&ITEMS).to_owned(),
@@ -370,7 +380,7 @@ impl Source {
     /// Mostly a key of that type.
     fn key(&mut self, kind: usize) -> String {
         let place = match self.below(5) {
-            0 => self.random.usize(..KEYS.len()),
+            0 => self.random.usize(..SHARED),
             _ => kind * 2 + self.random.usize(..2),
         };
         KEYS[place].to_owned()
@@ -401,14 +411,17 @@ impl Source {
         }
     }
 
-    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+    pub(super) fn pick(&mut self, from: &[&'static str]) -> &'static str {
         from[self.random.usize(..from.len())]
     }
 
     /// A call of a script of a lock.
     fn script(&mut self) -> Call {
         if self.below(3) == 0 {
-            return self.rw_script();
+            return match self.random.bool() {
+                true => self.rw_script(),
+                false => self.fair_script(),
+            };
         }
         let field = self.pick(&["a:1", "a:2", "b:1"]).into();
         let who = self.random.bool();
@@ -468,7 +481,7 @@ impl Source {
         };
         let bearer = bearer(keys.field(&tenure));
         let ask = Ask {
-            waits: self.random.bool(),
+            mode: [Mode::Once, Mode::Waits][self.random.usize(..2)],
             beside: Some(&beside),
             ..Ask::once(&bearer, lease)
         };
@@ -497,7 +510,7 @@ impl Source {
     }
 }
 
-fn words_of(call: &ScriptCall) -> Call {
+pub(super) fn words_of(call: &ScriptCall) -> Call {
     let mut words = vec![call.script.name.to_owned(), call.keys.len().to_string()];
     words.extend(call.keys.iter().map(|key| key.to_string()));
     words.extend(call.args.iter().map(|arg| match arg {

@@ -99,7 +99,9 @@ impl Slack {
                     && pairs.all(|(ours, theirs)| self.same_value(server, ours, theirs))
             }
             (Seen::Text(ours), Seen::Text(theirs)) if ours != theirs => {
-                same_details(ours, theirs) || known::is_same_score(server, ours, theirs)
+                same_details(ours, theirs)
+                    || same_ticket(ours, theirs)
+                    || known::is_same_score(server, ours, theirs)
             }
             _ => ours == theirs,
         }
@@ -122,9 +124,15 @@ impl Slack {
     }
 
     fn same_time(&self, ours: i64, theirs: i64) -> bool {
+        // From here on a number is a time in microseconds, perhaps of an earlier batch.
+        const MICROS: i64 = 100_000_000_000_000;
         // From here on a number of Lua has lost the last digits.
         const EXACT: i64 = 1 << 53;
-        let slack = if ours < EXACT { self.millis() } else { 1 << 11 };
+        let slack = match ours {
+            ..MICROS => self.millis(),
+            MICROS..EXACT => 1_000_000,
+            _ => 1 << 11,
+        };
         ours == theirs || (ours >= 0 && theirs >= 0 && (ours - theirs).abs() <= slack)
     }
 
@@ -177,6 +185,18 @@ fn same_details(ours: &str, theirs: &str) -> bool {
             let is_time = ours > 1_000_000_000_000;
             is_time && a == b && (ours - theirs).abs() < 1000
         }
+        _ => false,
+    }
+}
+
+/// A time in microseconds, a colon, and a time in ms: a waiter of a fair lock. Both may be of an earlier batch.
+fn same_ticket(ours: &str, theirs: &str) -> bool {
+    let parts = |text: &str| {
+        let (ticket, refreshed) = text.split_once(':')?;
+        Some((ticket.parse::<i64>().ok()?, refreshed.parse::<i64>().ok()?))
+    };
+    match (parts(ours), parts(theirs)) {
+        (Some((a, b)), Some((c, d))) => (a - c).abs() < 1_000_000 && (b - d).abs() < 1_000,
         _ => false,
     }
 }
