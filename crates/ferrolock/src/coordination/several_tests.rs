@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::kind::Plain;
 use crate::protocol::several::Several;
-use crate::testing::lying::{Lie, Lying, Match};
+use crate::testing::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::testing::scenes::{Pair, insider, ms, pair};
 use crate::{Client, Guard, Lock, LostReason, Unlocked};
 
@@ -230,4 +230,78 @@ async fn a_waiter_that_goes_while_its_attempt_has_no_answer_is_released_for_two_
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(queue(&client).await, 0);
     assert!(held.iter().all(Guard::is_held));
+}
+
+/// The reply to the first attempt is lost; the second one, under the same field, is granted two thirds of a lease later.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_attempt_has_the_lease_that_its_guard_shows() {
+    let Pair { lying, us, them } = pair("several_lease");
+    lying.next_of(Match::script(ACQUIRE), Lie::DropReply);
+    let lock = several(&us).lease(Duration::from_secs(3));
+    let waits = tokio::spawn(async move { lock.lock().await.unwrap() });
+    lying.seen(ACQUIRE, 1).await;
+    lying.partition(Reach::All, Silence::NotSent);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    lying.heal();
+    let guard = waits.await.unwrap();
+
+    tokio::time::sleep(ms(1500)).await;
+
+    let others = [
+        several(&them).try_lock().await.unwrap(),
+        several(&them).try_lock().await.unwrap(),
+    ];
+    assert!(guard.is_held());
+    assert_eq!(others.iter().flatten().count(), 1, "there is room for two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_runs_after_the_release_of_a_later_one_is_released_too() {
+    let Pair { lying, us, them } = pair("several_late_hold");
+    lying.next_of(Match::script(ACQUIRE), Lie::Late(Duration::from_secs(2)));
+    let guard = several(&us).lock().await.unwrap();
+
+    guard.unlock().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(12)).await;
+
+    assert!(!several(&them).is_locked().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_runs_after_its_waiter_has_left_leaves_no_place() {
+    let Pair { lying, us, them } = pair("several_late_place");
+    let _held = [
+        several(&them).lock().await.unwrap(),
+        several(&them).lock().await.unwrap(),
+    ];
+    lying.next_of(Match::script(ACQUIRE), Lie::Late(Duration::from_secs(2)));
+    let lock = several(&us);
+    let waits = tokio::spawn(async move { lock.lock().await.unwrap() });
+    lying.seen(ACQUIRE, 2).await;
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(queue(&them).await, 1);
+
+    waits.abort();
+
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(queue(&them).await, 0);
+}
+
+/// The answer, busy with a place, comes when the last handle has handed the attempt over.
+#[tokio::test(start_paused = true)]
+async fn the_place_of_a_client_that_has_gone_is_given_back() {
+    let Pair { lying, us, them } = pair("several_gone");
+    let _held = [
+        several(&them).lock().await.unwrap(),
+        several(&them).lock().await.unwrap(),
+    ];
+    lying.next_of(Match::script(ACQUIRE), Lie::DelayCall(ms(55)));
+    let mut waits = Box::pin(several(&us).lock());
+    assert!(testkit::poll_once(waits.as_mut()).is_pending());
+
+    drop(waits);
+    drop(us);
+
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(queue(&them).await, 0);
 }

@@ -56,6 +56,8 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     /// What a kind does not do in its own way, it does as the plain lock on its name.
     fn plain(&self) -> &PlainScheme;
 
+    /// Takes it, or says that it is busy. A kind with places is asked again under the same field: if an earlier attempt took
+    /// it, and its answer was lost, the lease begins anew.
     fn acquire(&self, ask: &Ask<'_>) -> Call {
         self.plain().acquire(ask)
     }

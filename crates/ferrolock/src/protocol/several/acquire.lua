@@ -3,8 +3,9 @@
 -- ARGV  1 field of the tenure, 2 lease in ms, 3 whether its caller waits (1) or not (0)
 -- reply granted: {1, fence, whether the next in the queue may get in too}; busy: {0, rest in ms, place or -1}
 --
--- Field already there: this very call ran before, so it is granted. Otherwise it gets in if there is room for it behind
--- all who are before it in the queue. A caller who waits gets a place, and keeps the one it has.
+-- Field already there: an earlier attempt of the same waiter ran, so it is granted, and its lease begins anew. Otherwise it
+-- gets in if there is room for it behind all who are before it in the queue. A caller who waits gets a place, and keeps
+-- the one it has. The holders share one lease: it is raised, never cut.
 local lock, queue = KEYS[1], KEYS[2]
 local field, lease, waits = ARGV[1], ARGV[2], ARGV[3]
 
@@ -25,6 +26,8 @@ if not fence then
     held = held + 1
     redis.call('ZREM', queue, field)
     redis.call('HSET', lock, field, 1)
+end
+if redis.call('PTTL', lock) < tonumber(lease) then
     redis.call('PEXPIRE', lock, lease)
 end
 local more = held < 2 and redis.call('EXISTS', queue) or 0

@@ -333,12 +333,14 @@ fn attempts(driver: &mut Driver<&'static str>, now: Tick, new: u64) -> Vec<u64> 
 
 #[test]
 fn a_newcomer_does_not_use_up_the_attempt_of_a_waiter_that_was_woken() {
-    for wake in [Wake::Named(10), Wake::Front] {
+    let by_name = |driver: &mut Driver<_>| driver.woken(at(5), 1);
+    let as_front = |driver: &mut Driver<_>| driver.message(at(5), Wake::Front, RTT);
+    for wake in [&by_name as &dyn Fn(&mut Driver<_>), &as_front] {
         let mut driver = three();
-        driver.message(at(5), wake, RTT);
+        wake(&mut driver);
         let id = driver.join(at(5), "d", (at(5), None, Stay::Waits), Place::Back, RTT);
 
-        assert_eq!(attempts(&mut driver, at(6), id), [1, id], "{wake:?}");
+        assert_eq!(attempts(&mut driver, at(6), id), [1, id]);
     }
 }
 
@@ -346,10 +348,10 @@ fn a_newcomer_does_not_use_up_the_attempt_of_a_waiter_that_was_woken() {
 #[test]
 fn a_message_that_comes_before_a_grant_is_read_wakes_the_next_in_line() {
     let mut driver = three();
-    driver.message(at(5), Wake::Named(10), RTT);
+    driver.woken(at(5), 1);
     let (id, _) = attempt(&mut driver, at(5));
 
-    driver.message(at(6), Wake::Named(20), RTT);
+    driver.woken(at(6), 2);
     assert!(driver.granted(at(6), (LEASE, false), id).is_some());
 
     assert!(matches!(driver.next(at(6)), Next::Attempt { id: 2, .. }));
@@ -365,7 +367,7 @@ fn a_waiter_whose_time_is_up_tries_where_there_is_room_for_more() {
         assert_eq!(attempt(&mut driver, at(0)).0, id);
         driver.found_busy(at(0), id, at_place(place));
     }
-    driver.message(at(9), Wake::Named(1), RTT);
+    driver.woken(at(9), a);
     attempt(&mut driver, at(9));
 
     driver.granted(at(10), (LEASE, true), a);

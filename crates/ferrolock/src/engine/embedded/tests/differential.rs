@@ -10,6 +10,7 @@ mod compare;
 mod fair_calls;
 mod known;
 mod peers;
+mod rw_calls;
 mod seen;
 
 use std::collections::BTreeSet;
