@@ -378,11 +378,7 @@ impl Play {
             let mut others = others.filter(|(other, _)| *other != owner);
             let is_alone =
                 |(_, other): (usize, &OwnerHolds)| !kept(&other.read) && !kept(&other.write);
-            assert!(
-                !kept(&holds.write) || others.all(is_alone),
-                "{}",
-                at()
-            );
+            assert!(!kept(&holds.write) || others.all(is_alone), "{}", at());
         }
     }
 }
