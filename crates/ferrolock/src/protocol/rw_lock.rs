@@ -40,6 +40,7 @@ static WRITE_ACQUIRE: Script = script!(
     "rw_lock/write_acquire",
     Acquire,
     "lock/take",
+    "rw_lock/raise",
     "rw_lock/longest_read"
 );
 static WRITE_RELEASE: Script = script!(

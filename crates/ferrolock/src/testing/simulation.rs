@@ -10,6 +10,8 @@
     reason = "test code"
 )]
 
+mod rw;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -5,21 +5,49 @@
 //! could play `U` or `V` too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::time::Duration;
 
-use ferrolock::{CancellationToken, Client, ErrorKind, Guard, Lock, Owner, Remaining, Unlocked};
+use ferrolock::kind::Named;
+use ferrolock::{
+    CancellationToken, Client, ErrorKind, Guard, Lock, Owner, OwnerId, Remaining, Unlocked,
+};
 use testkit::fixtures::{Caller, Object, Outcome, Step};
 use testkit::{LIMIT, Server};
 use tokio::task::JoinHandle;
 
 use crate::differences::Habit;
 
-type Taken = ferrolock::Result<Option<Guard>>;
+type Taken = ferrolock::Result<Option<Box<dyn Held>>>;
+
+/// A guard of any kind.
+trait Held: Send {
+    fn is_held(&self) -> bool;
+    fn owner_id(&self) -> &OwnerId;
+    fn unlock(self: Box<Self>)
+    -> Pin<Box<dyn Future<Output = ferrolock::Result<Unlocked>> + Send>>;
+}
+
+impl<K: Named> Held for Guard<K> {
+    fn is_held(&self) -> bool {
+        Guard::is_held(self)
+    }
+
+    fn owner_id(&self) -> &OwnerId {
+        Guard::owner_id(self)
+    }
+
+    fn unlock(
+        self: Box<Self>,
+    ) -> Pin<Box<dyn Future<Output = ferrolock::Result<Unlocked>> + Send>> {
+        Box::pin(Guard::unlock(*self))
+    }
+}
 
 pub(crate) struct Actor {
     client: Client,
     owners: BTreeMap<Caller, Owner>,
-    guards: BTreeMap<(Caller, String), Vec<Guard>>,
+    guards: BTreeMap<(Caller, String), Vec<Box<dyn Held>>>,
     pending: BTreeMap<usize, Pending>,
     /// Fields on the server, and their owners.
     fields: BTreeMap<String, Caller>,
@@ -57,7 +85,19 @@ impl Actor {
 
     /// Makes the call of a step; if the call waited in Java, returns while it waits.
     pub(crate) async fn call(&mut self, step: &Step) -> Seen {
-        let handle = self.handle(step);
+        let Object { kind, name, .. } = object(step);
+        let (lock, rw) = (self.client.lock(name), self.client.rw_lock(name));
+        match kind.as_str() {
+            "lock" => self.call_on(step, lock).await,
+            "non-reentrant lock" => self.call_on(step, lock.non_reentrant()).await,
+            "read lock" => self.call_on(step, rw.read_lock()).await,
+            "write lock" => self.call_on(step, rw.write_lock()).await,
+            other => panic!("no such object: {other}"),
+        }
+    }
+
+    async fn call_on<K: Named>(&mut self, step: &Step, handle: Lock<K>) -> Seen {
+        let handle = self.configured(step, handle);
         let me = self.owner(step.owner);
         match step.call.method() {
             "lock" | "lockInterruptibly" | "tryLock" => self.take(step, handle).await,
@@ -66,7 +106,7 @@ impl Actor {
                 seen(guards.pop().unwrap().unlock().await.map(Seen::Unlocked))
             }
             "forceUnlock" | "delete" => seen(handle.force_unlock().await.map(Seen::Flag)),
-            "isLocked" => seen(handle.is_locked().await.map(Seen::Flag)),
+            "isLocked" | "isLockedAsync" => seen(handle.is_locked().await.map(Seen::Flag)),
             "isHeldByCurrentThread" => seen(handle.is_held_by(&me).await.map(Seen::Flag)),
             "getHoldCount" => seen(handle.hold_count(&me).await.map(|n| Seen::Number(n.into()))),
             "remainTimeToLive" => seen(handle.remaining().await.map(|rest| match rest {
@@ -115,17 +155,18 @@ impl Actor {
         self.habits
     }
 
-    async fn take(&mut self, step: &Step, handle: Lock) -> Seen {
+    async fn take<K: Named>(&mut self, step: &Step, handle: Lock<K>) -> Seen {
         let stop = CancellationToken::new();
         let handle = handle.cancelled_by(&stop);
         let wait = self.millis(step, "wait");
         let tries = step.call.method() == "tryLock";
         let call = tokio::spawn(async move {
-            match wait {
-                Some(wait) => handle.try_lock_for(wait).await,
-                None if tries => handle.try_lock().await,
-                None => handle.lock().await.map(Some),
-            }
+            let guard = match wait {
+                Some(wait) => handle.try_lock_for(wait).await?,
+                None if tries => handle.try_lock().await?,
+                None => Some(handle.lock().await?),
+            };
+            Ok(guard.map(|guard| Box::new(guard) as Box<dyn Held>))
         });
         if step.reply == Some(Outcome::Pending) {
             let step = step.clone();
@@ -152,7 +193,7 @@ impl Actor {
     }
 
     /// Re-entry keeps the field; a new acquisition has a field that was never used before.
-    fn enter(&mut self, step: &Step, guard: Guard) {
+    fn enter(&mut self, step: &Step, guard: Box<dyn Held>) {
         let id = guard.owner_id();
         let field = id.to_string();
         assert_eq!(field, format!("{}:{}", self.client.id(), id.number()));
@@ -172,14 +213,8 @@ impl Actor {
     }
 
     /// A handle as the caller of a step would make it: everything that Java's object remembers is set again.
-    fn handle(&mut self, step: &Step) -> Lock {
-        let Object { kind, name, .. } = object(step);
-        let lock = self.client.lock(name).owned_by(&self.owner(step.owner));
-        let lock = match kind.as_str() {
-            "lock" => lock,
-            "non-reentrant lock" => lock.non_reentrant(),
-            other => panic!("no such object: {other}"),
-        };
+    fn configured<K: Named>(&mut self, step: &Step, lock: Lock<K>) -> Lock<K> {
+        let lock = lock.owned_by(&self.owner(step.owner));
         let known = ["wait", "lease"].map(|name| step.call.millis(name));
         let arguments = step.call.arguments();
         assert_eq!(known.iter().flatten().count(), arguments.len(), "{step:?}");
@@ -209,7 +244,8 @@ pub(crate) fn object(step: &Step) -> &Object {
 }
 
 fn place(step: &Step) -> (Caller, String) {
-    (step.owner, object(step).name.clone())
+    let Object { kind, name, .. } = object(step);
+    (step.owner, format!("{kind} {name}"))
 }
 
 fn seen(result: ferrolock::Result<Seen>) -> Seen {

@@ -3,12 +3,15 @@
 //! W numbers are those of the list of differences in `docs/redisson.md`; `API` is a call that cannot be written with guards
 //! and typed durations.
 
+mod read_write;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ferrolock::ErrorKind;
 use testkit::fixtures::{Outcome, Primitive, Returned, Scenario, Step, Ttl, scenarios};
 
+use crate::actor::Seen;
 use crate::player::fresh;
 use crate::replay::REPLAYED;
 
@@ -34,6 +37,27 @@ pub(crate) enum Ours {
     Lease(Duration),
     /// The call of an earlier step has returned, and its owner holds the lock with this lease.
     Served { step: usize, lease: Duration },
+    /// Several things are different.
+    Instead(&'static Instead),
+}
+
+/// What a step leaves here, and what its caller sees; `None`: as recorded.
+#[derive(Debug)]
+pub(crate) struct Instead {
+    pub(crate) seen: Option<Seen>,
+    /// What the messages of the step say.
+    pub(crate) messages: Option<&'static [&'static str]>,
+    pub(crate) keys: Option<&'static [LeftKey]>,
+    /// The call of this earlier step has returned.
+    pub(crate) served: Option<usize>,
+}
+
+/// A key that a step leaves: a lock with these fields, or the hold key of a reader, without any.
+#[derive(Debug)]
+pub(crate) struct LeftKey {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [(&'static str, &'static str)],
+    pub(crate) lease: Duration,
 }
 
 /// What differs in every step of a kind.
@@ -53,6 +77,9 @@ pub(crate) enum Habit {
     /// In Java the number behind a client's uuid is that of a thread, the same each time. Here it is that of a tenure: re-entry
     /// keeps it, and a new acquisition has a number that was never used before.
     Tenures,
+    /// In Java each hold of a reader has a key of its own, by its number. Here a reader has one, whatever its count, with the
+    /// longest of these leases.
+    OneHoldKey,
     /// Where Java passes a time below zero (no wait, no fixed lease), our caller passes none.
     NoNegativeTimes,
 }
@@ -62,12 +89,25 @@ pub(crate) const EVERYWHERE: &[Everywhere] = &[
     Everywhere {
         habit: Habit::NoLatch,
         why: "W26",
-        seen_in: &[Primitive::Lock, Primitive::NonReentrantLock],
+        seen_in: &[
+            Primitive::Lock,
+            Primitive::NonReentrantLock,
+            Primitive::ReadWriteLock,
+        ],
     },
     Everywhere {
         habit: Habit::Tenures,
         why: "W3, W8",
-        seen_in: &[Primitive::Lock, Primitive::NonReentrantLock],
+        seen_in: &[
+            Primitive::Lock,
+            Primitive::NonReentrantLock,
+            Primitive::ReadWriteLock,
+        ],
+    },
+    Everywhere {
+        habit: Habit::OneHoldKey,
+        why: "W18",
+        seen_in: &[Primitive::ReadWriteLock],
     },
     Everywhere {
         habit: Habit::NoNegativeTimes,
@@ -76,7 +116,7 @@ pub(crate) const EVERYWHERE: &[Everywhere] = &[
     },
 ];
 
-const fn ms(millis: u64) -> Duration {
+pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -212,11 +252,13 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
 ];
 
+fn all() -> impl Iterator<Item = &'static Difference> {
+    DIFFERENCES.iter().chain(read_write::DIFFERENCES)
+}
+
 /// The difference of this step, if there is one.
 pub(crate) fn difference(scenario: &str, step: usize) -> Option<&'static Difference> {
-    DIFFERENCES
-        .iter()
-        .find(|difference| difference.scenario == scenario && difference.step == step)
+    all().find(|difference| difference.scenario == scenario && difference.step == step)
 }
 
 /// The habits that a primitive shows.
@@ -235,7 +277,7 @@ fn every_difference_has_a_reason_and_belongs_to_a_replayed_step() {
         step,
         why,
         ours,
-    } in DIFFERENCES
+    } in all()
     {
         let scenario = scenarios.iter().find(|scenario| scenario.name == *name);
         let scenario = scenario.unwrap_or_else(|| panic!("no scenario {name}"));
@@ -315,6 +357,12 @@ fn differs(scenario: &Scenario, step: usize, ours: Ours) -> bool {
             recorded.call.method() == "unlock" && throws
         }
         Ours::Refused(_) => returns,
+        Ours::Instead(instead) => {
+            let payloads = recorded.messages.iter().map(|message| &*message.payload);
+            let is_other = |said: &[&str]| !payloads.eq(said.iter().copied());
+            let tells_other = instead.messages.is_some_and(is_other);
+            tells_other || instead.seen.is_some() || instead.keys.is_some()
+        }
         Ours::NothingToGiveBack => {
             let refused = difference(&scenario.name, step - 1);
             let refused = refused.is_some_and(|before| matches!(before.ours, Ours::Refused(_)));

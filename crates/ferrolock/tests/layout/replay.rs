@@ -32,6 +32,7 @@ macro_rules! replayed {
 replayed! {
     after_each_step_of_a_plain_lock_the_server_is_as_redisson_leaves_it: Lock,
     after_each_step_of_a_non_reentrant_lock_the_server_is_as_redisson_leaves_it: NonReentrantLock,
+    after_each_step_of_a_read_write_lock_the_server_is_as_redisson_leaves_it: ReadWriteLock,
 }
 
 /// Recorded, and not built yet. When one is built, it moves to the list above, and its methods are added to `actor.rs`.
@@ -40,7 +41,6 @@ const NOT_BUILT: &[Primitive] = &[
     Primitive::SpinLock,
     Primitive::FairLock,
     Primitive::NonReentrantFairLock,
-    Primitive::ReadWriteLock,
     Primitive::MultiLock,
     Primitive::GroupMultiLock,
     Primitive::RedLock,
@@ -103,11 +103,11 @@ fn is_latch(state: &KeyState) -> bool {
         && matches!(state.ttl, Ttl::Within { max, .. } if max.as_secs() == 20)
 }
 
-/// The latch of an unlock that found its lock; no other call has one.
+/// The latch of an unlock that found its lock, or that told waiters that there was none; no other call has one.
 fn latch_of(step: &Step) -> Option<String> {
     let unlocked =
-        step.call.method() == "unlock" && step.reply == Some(Outcome::Returns(Returned::Void));
-    unlocked.then(|| {
+        step.reply == Some(Outcome::Returns(Returned::Void)) || !step.messages.is_empty();
+    (unlocked && step.call.method() == "unlock").then(|| {
         let latch = prefixed("redisson_unlock_latch", &object(step).name);
         format!("{latch}:<hex32>")
     })

@@ -4,9 +4,10 @@
 --       details)
 -- reply nil: granted; else for how many ms it is busy (-1: it never ends)
 --
--- Field already there: this very call ran before, so it is granted. Only dead readers are left: the lock goes. Free: take
--- it, and the own intent ends. Otherwise busy: as long as the longest reader, or the writer; nothing changes before without
--- a message. The intent is for the first writer that sets it.
+-- Field already there: this call ran before, or an earlier attempt of a writer with an intent, whose answer was lost: it is
+-- granted, for the whole lease from now. Only dead readers are left: the lock goes. Free: take it, and the own intent ends.
+-- Otherwise busy: as long as the longest reader, or the writer; nothing changes before without a message. The intent is for
+-- the first writer that sets it.
 local lock, intent, details = KEYS[1], KEYS[2], KEYS[#KEYS]
 local field, lease, lasts, who = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -14,7 +15,7 @@ local left = redis.call('PTTL', lock)
 local is_free = left == -2
 if not is_free then
     if redis.call('HEXISTS', lock, field) == 1 then
-        return false
+        return raise(lock, lease) or false
     end
     if redis.call('HGET', lock, 'mode') == 'read' then
         left = longest_read(lock)

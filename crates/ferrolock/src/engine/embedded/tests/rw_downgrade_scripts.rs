@@ -145,6 +145,19 @@ async fn a_writer_that_waits_keeps_new_readers_out() {
     );
 }
 
+/// An attempt without an answer is repeated under the same field: the caller counts its lease from the repeat.
+#[tokio::test(start_paused = true)]
+async fn a_writer_whose_first_grant_was_not_heard_has_its_whole_lease() {
+    let table = Table::preferring(true);
+    let w = bearer("w:1:write");
+    assert_eq!(table.waits(&w), GRANTED);
+    tokio::time::advance(ms(20_000)).await;
+
+    assert_eq!(table.waits(&w), GRANTED);
+
+    assert_eq!(table.left("orders"), Some(30_000));
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_that_do_not_let_writers_go_first_pass_the_intent() {
     let table = Table::preferring(true);
