@@ -54,10 +54,11 @@ impl<W> Driver<W> {
     pub(super) fn next_in_line(&mut self, now: Tick) -> Option<u64> {
         let named = self.places.named.take();
         if self.has_places {
-            let newcomer = self.line.iter().find(|waiter| !waiter.is_known);
-            let meant = || self.line.iter().find(|waiter| Some(waiter.id) == named);
+            // First the one that was named: the lock is free, and waits for it.
+            let meant = self.line.iter().find(|waiter| Some(waiter.id) == named);
+            let newcomer = || self.line.iter().find(|waiter| !waiter.is_known);
             let stale = || self.stale_place(now);
-            if let Some(waiter) = newcomer.or_else(meant).or_else(stale) {
+            if let Some(waiter) = meant.or_else(newcomer).or_else(stale) {
                 return Some(waiter.id);
             }
         }
