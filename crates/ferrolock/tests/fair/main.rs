@@ -15,9 +15,10 @@
 #[path = "../stage/mod.rs"]
 mod stage;
 
+mod crowd;
 mod deaths;
 mod order;
 mod servers;
 mod support;
 
-testkit::roles![support::waiter];
+testkit::roles![crowd::member, support::waiter];

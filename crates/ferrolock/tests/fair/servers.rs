@@ -12,6 +12,7 @@ use crate::support::queues;
 on_each_server!(
     a_server_that_stood_still_keeps_the_queue,
     a_full_server_takes_releases_and_leaves,
+    the_rights_that_the_manual_lists_for_fair_locks_are_enough,
     behind_a_head_of_redisson_a_free_lock_is_asked_for_no_more_than_three_times_a_second,
 );
 
@@ -75,6 +76,38 @@ async fn a_full_server_takes_releases_and_leaves(kind: Kind) {
     stays.await.unwrap().unlock().await.unwrap();
     let error = us.fair_lock(&name).lock().await.unwrap_err();
     assert_eq!(error.code(), Some("OOM"), "a new one is refused");
+}
+
+/// The second user in docs/operations.md.
+async fn the_rights_that_the_manual_lists_for_fair_locks_are_enough(kind: Kind) {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let user = manual.lines().find(|line| line.starts_with("user fair "));
+    let user = user.and_then(|line| line.strip_prefix("user ")).unwrap();
+    let server = Server::builder(kind).acl(user).start();
+    let url = format!("redis://fair:secret@127.0.0.1:{}", server.port());
+    let builder = Client::builder().url(url).name("worker");
+    let us = builder.connect().await.unwrap();
+    // Another library waits too: each side is told on its own channel, and every branch of the scripts is taken.
+    let name = "orders/42";
+    let queue = "redisson_lock_queue:{orders/42}";
+    let java = "cccccccc-cccc-4ccc-cccc-cccccccccccc:1";
+    let held = us.fair_lock(name).lock().await.unwrap();
+    let waiters = [queues(&us, name).await, queues(&us, name).await];
+    server.command(&["RPUSH", queue, java]);
+    let gone = queues(&us, name).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    gone.abort();
+    assert_eq!(us.fair_lock(name).holders().await.unwrap().len(), 1);
+    assert!(us.fair_lock(name).try_lock().await.unwrap().is_none());
+    held.unlock().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unlock().await.unwrap();
+    }
+    server.command(&["DEL", queue]);
+    let last = us.fair_lock(name).lock().await.unwrap();
+    assert!(us.fair_lock(name).force_unlock().await.unwrap());
+    drop(last);
 }
 
 /// As a waiter of Redisson that died: its waiters spin behind such a head.

@@ -8,6 +8,7 @@
 //! | [`taking_over`] | one side holds: the other finds the lock busy until it is free, and then gets it at once |
 //! | [`handing_over`] | two thousand hand-offs back and forth, each by a message |
 //! | [`contending`] | two JVMs and two processes of ours compete for one lock: exclusion, and a share for each side |
+//! | [`queueing`] | waiters of both sides in one fair queue: order, wake-ups, exclusion |
 //! | [`agreeing`] | random scripts: at every step both sides, a model and the server agree |
 //! | [`reentering`] | one side enters more than once: the other sees every step |
 //! | [`renewing`] | the watchdog of each side keeps its locks from the other; ours makes no renewal after a release |
@@ -41,6 +42,7 @@ mod freezing;
 mod grants;
 #[cfg(feature = "metrics")]
 mod handing_over;
+mod queueing;
 mod record;
 mod reentering;
 mod renewing;

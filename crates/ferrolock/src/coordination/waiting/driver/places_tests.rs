@@ -304,6 +304,21 @@ fn a_waiter_whose_offer_was_withdrawn_begins_at_the_end() {
     assert_eq!(attempt(&mut driver, at(5)), (id, Cause::Arrival));
 }
 
+/// Once, the newcomer's attempt used the message up, and the waiter that it was for waited for its next look.
+#[test]
+fn a_waiter_that_is_named_goes_before_newcomers() {
+    let mut driver = line_of(&["a"]);
+    driver.join(at(5), "b", (at(5), None, Stay::Waits), Place::Back, RTT);
+    assert_eq!(attempt(&mut driver, at(5)), (1, Cause::Arrival));
+    driver.join(at(5), "c", (at(5), None, Stay::Waits), Place::Back, RTT);
+    driver.woken(at(5), 0);
+    driver.found_busy(at(6), 1, busy(2));
+
+    assert_eq!(attempt(&mut driver, at(6)), (0, Cause::Message));
+    driver.granted(at(7), (LEASE, false), 0);
+    assert_eq!(attempt(&mut driver, at(7)), (2, Cause::Arrival));
+}
+
 #[test]
 fn a_kind_without_messages_follows_its_own_pace_and_never_listens() {
     let waiting = Waiting {

@@ -1,7 +1,5 @@
 //! Random calls: few keys and fields, so that calls share them; wrong types, odd numbers, options in any case.
 
-mod rw;
-
 use std::sync::Arc;
 use std::time::Duration;
 

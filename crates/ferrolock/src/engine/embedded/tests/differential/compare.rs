@@ -146,13 +146,15 @@ impl Slack {
     }
 }
 
-/// The order of a hash's fields is not compared: servers have none once a hash is large.
+/// The order of a hash's fields is not compared: servers have none once a hash is large. That of a sorted set's members is
+/// compared in the replies of its commands.
 fn sorted(kind: &str, value: &Seen) -> Seen {
     let Seen::List(list) = value else {
         return value.clone();
     };
     let width = match kind {
-        "HGETALL" | "hash" => 2,
+        // Times of one moment may be a little apart on one side, and equal on the other.
+        "HGETALL" | "hash" | "zset" => 2,
         "HKEYS" | "HVALS" => 1,
         "HSCAN" => {
             let inner = list.iter().map(|part| sorted("HGETALL", part));
