@@ -35,6 +35,8 @@ pub(crate) struct Core {
     closing: AtomicBool,
 }
 
+pub(crate) struct AlarmKey;
+
 /// Its alarms never go off: a wait that only an alarm would end is a deadlock.
 pub(crate) struct Keeper;
 
@@ -59,7 +61,14 @@ impl Core {
 }
 
 impl Keeper {
-    pub(crate) fn alarm(&self, _of: &Core, _at: Tick, _ring: impl FnOnce() + Send + 'static) {}
+    pub(crate) fn alarm(
+        &self,
+        _of: &Core,
+        _at: Tick,
+        _ring: impl FnOnce() + Send + 'static,
+    ) -> AlarmKey {
+        AlarmKey
+    }
 
-    pub(crate) fn cancel(&self, _alarm: ()) {}
+    pub(crate) fn cancel(&self, _alarm: AlarmKey) {}
 }

@@ -3,7 +3,7 @@
 use crate::stage::Stage;
 
 /// Every kind with one holder at a time.
-const KINDS: [&str; 4] = ["lock", "write", "fenced", "spin"];
+const KINDS: [&str; 5] = ["lock", "fair", "write", "fenced", "spin"];
 
 stories!(
     runs_of_every_kind_take_turns,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ferrolock::kind::{Multi, Named};
 use ferrolock::{
-    AnyGuard, AnyLock, Client, FencedLock, Guard, Holder, Lock, MultiLock, ReadLock, Result,
-    RwLock, SpinLock, WriteLock,
+    AnyGuard, AnyLock, Client, FairLock, FencedLock, Guard, Holder, Lock, MultiLock, ReadLock,
+    Result, RwLock, SpinLock, WriteLock,
 };
 
 /// The kinds of locks that a run can take.
@@ -15,6 +15,8 @@ pub(super) enum LockKind {
     /// One holder at a time
     #[default]
     Lock,
+    /// One holder at a time, first come, first served
+    Fair,
     /// Any number of holders at a time, but none beside a writer
     Read,
     /// One holder at a time, and no reader beside it
@@ -41,6 +43,7 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) enum OneName {
     Lock(Lock),
+    Fair(FairLock),
     Read(ReadLock, RwLock),
     Write(WriteLock, RwLock),
     Fenced(FencedLock),
@@ -62,6 +65,7 @@ macro_rules! of_each_kind {
     ($target:expr, $lock:ident => $call:expr) => {
         match $target {
             OneName::Lock($lock) => $call,
+            OneName::Fair($lock) => $call,
             OneName::Read($lock, _) => $call,
             OneName::Write($lock, _) => $call,
             OneName::Fenced($lock) => $call,
@@ -75,6 +79,7 @@ macro_rules! changed {
     ($target:expr, $lock:ident => $call:expr) => {
         match $target {
             OneName::Lock($lock) => OneName::Lock($call),
+            OneName::Fair($lock) => OneName::Fair($call),
             OneName::Read($lock, both) => OneName::Read($call, both),
             OneName::Write($lock, both) => OneName::Write($call, both),
             OneName::Fenced($lock) => OneName::Fenced($call),
@@ -88,6 +93,7 @@ impl OneName {
         let both = || client.rw_lock(name);
         match kind {
             LockKind::Lock => OneName::Lock(client.lock(name)),
+            LockKind::Fair => OneName::Fair(client.fair_lock(name)),
             LockKind::Read => OneName::Read(both().read_lock(), both()),
             LockKind::Write => OneName::Write(both().write_lock(), both()),
             LockKind::Fenced => OneName::Fenced(client.fenced_lock(name)),
@@ -111,7 +117,9 @@ impl OneName {
                 let readers = both.read_lock().holders().await?;
                 Ok([writes.holders().await?, readers].concat())
             }
-            OneName::Lock(_) | OneName::Fenced(_) | OneName::Spin(_) => self.holders().await,
+            OneName::Lock(_) | OneName::Fair(_) | OneName::Fenced(_) | OneName::Spin(_) => {
+                self.holders().await
+            }
         }
     }
 

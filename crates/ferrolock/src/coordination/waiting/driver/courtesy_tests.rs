@@ -12,7 +12,7 @@ fn longest_courtesy(heard: u64, round_trip: Duration) -> Duration {
     let drawn = (0..200).map(|seed| {
         let mut driver = settled_with(seed, Rest::NoExpiry);
         driver.release_begins(at(10));
-        driver.release_ended(at(11), ReleaseEnd::Freed { heard: heard }, round_trip);
+        driver.release_ended(at(11), ReleaseEnd::Freed { heard }, round_trip);
         match driver.next(at(11)) {
             Next::Attempt { .. } => Duration::ZERO,
             Next::Sleep(until) => until.since(at(11)),
