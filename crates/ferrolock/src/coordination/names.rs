@@ -1,6 +1,7 @@
 //! What a client knows of each name: its holders and waiters in this client.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -194,10 +195,11 @@ impl Names {
 
     /// The caller's own future makes the first attempt, with that tenure. False: others come before it.
     pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
-        if !self.is_open_to(request) {
-            return false;
-        }
-        let entry = self.entry(request.scheme.subject());
+        let entry = match self.entries.entry(request.scheme.subject().clone()) {
+            Entry::Vacant(place) => place.insert(NameEntry::new()),
+            Entry::Occupied(place) if place.get().is_open_to(request) => place.into_mut(),
+            Entry::Occupied(_) => return false,
+        };
         entry.attempting.push(tenure.clone());
         match request.scheme.waiting().is_shared {
             true => entry.alone.push((request.clone(), tenure.clone())),
