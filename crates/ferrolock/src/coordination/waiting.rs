@@ -12,6 +12,7 @@ pub(super) mod driver;
 pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
+pub(crate) mod group;
 mod late;
 pub(super) mod listen;
 mod request;

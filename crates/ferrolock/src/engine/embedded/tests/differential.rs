@@ -5,6 +5,7 @@
 //! So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
 //! expire on both sides between batches; a batch is begun again if a key expires just as it begins.
 
+mod bundle_calls;
 mod calls;
 mod compare;
 mod known;
@@ -18,7 +19,7 @@ use self::calls::{Call, Source, Way};
 use self::peers::{Key, Ours, Theirs};
 use self::seen::Seen;
 use super::super::emulator::commands;
-use crate::protocol::lock::SCRIPTS;
+use crate::protocol::scripts;
 use testkit::{Kind, Server};
 
 /// How many calls go in one batch.
@@ -160,7 +161,7 @@ fn every_command_and_every_script_is_called() {
     for name in commands::names() {
         assert!(names.contains(name), "{name}");
     }
-    for script in SCRIPTS {
+    for script in scripts() {
         assert!(
             names.contains(&script.name.to_uppercase()),
             "{}",

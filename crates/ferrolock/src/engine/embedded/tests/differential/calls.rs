@@ -275,7 +275,7 @@ const ITEMS: [&str; 7] = ["a", "b", "c", "d", "", "é", "1"];
 
 /// Makes calls from a seed.
 pub(super) struct Source {
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     /// The first two are locks of their own, the others are keys of other calls.
     locks: [PlainScheme; 4],
 }
@@ -394,12 +394,15 @@ impl Source {
         }
     }
 
-    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+    pub(super) fn pick(&mut self, from: &[&'static str]) -> &'static str {
         from[self.random.usize(..from.len())]
     }
 
     /// A call of a script of the plain lock.
     fn script(&mut self) -> Call {
+        if self.below(6) == 0 {
+            return self.bundle_script();
+        }
         let field = self.pick(&["a:1", "a:2", "b:1"]).into();
         let who = self.random.bool();
         let who = who.then(|| lock::write_details(42, "host", "label"));
@@ -447,7 +450,7 @@ impl Source {
     }
 }
 
-fn words_of(call: &ScriptCall) -> Call {
+pub(super) fn words_of(call: &ScriptCall) -> Call {
     let mut words = vec![call.script.name.to_owned(), call.keys.len().to_string()];
     words.extend(call.keys.iter().map(|key| key.to_string()));
     words.extend(call.args.iter().map(|arg| match arg {

@@ -8,7 +8,7 @@ use super::super::super::file::lone::Lone;
 use super::calls::{Call, KEYS, Way};
 use super::seen::Seen;
 use crate::protocol::call::{Arg, Call as ScriptCall, Form, Script, Value};
-use crate::protocol::lock::SCRIPTS;
+use crate::protocol::scripts;
 use testkit::{Connection, Reply, Server};
 
 /// The outcome of a batch.
@@ -32,7 +32,7 @@ pub(super) struct Key {
 
 /// The text of the script that runs a batch.
 fn batch_source() -> String {
-    let functions: String = SCRIPTS
+    let functions: String = scripts()
         .iter()
         .map(|script| {
             let (name, source) = (script.name, script.source);
