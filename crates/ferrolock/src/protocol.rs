@@ -6,6 +6,7 @@ pub(crate) mod fenced_lock;
 pub(crate) mod key_type;
 pub(crate) mod keys;
 pub(crate) mod lock;
+pub(crate) mod multi_lock;
 pub(crate) mod pace;
 pub(crate) mod renewal;
 pub(crate) mod rw_lock;
@@ -22,6 +23,7 @@ pub(crate) fn scripts() -> Vec<&'static Script> {
         &lock::SCRIPTS[..],
         &fair_lock::SCRIPTS[..],
         &fenced_lock::SCRIPTS[..],
+        &multi_lock::SCRIPTS[..],
         &spin_lock::SCRIPTS[..],
         &rw_lock::SCRIPTS[..],
         &key_type::SCRIPTS[..],

@@ -193,6 +193,11 @@ impl Names {
             .is_some_and(NameEntry::is_waited_for)
     }
 
+    /// Whether a call of this client holds that name, waits for it or makes an attempt.
+    pub(super) fn is_known(&self, subject: &Subject) -> bool {
+        self.entries.contains_key(subject)
+    }
+
     /// The caller's own future makes the first attempt, with that tenure. False: others come before it.
     pub(crate) fn claim_first(&mut self, request: &Arc<Request>, tenure: &Arc<Tenure>) -> bool {
         let entry = match self.entries.entry(request.scheme.subject().clone()) {

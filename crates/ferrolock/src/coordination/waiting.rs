@@ -13,6 +13,7 @@ pub(crate) mod exchange;
 pub(crate) mod first;
 #[cfg(all(test, feature = "embedded"))]
 mod first_tests;
+pub(crate) mod group;
 mod late;
 pub(super) mod listen;
 mod own_channel;

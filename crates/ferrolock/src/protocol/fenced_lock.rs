@@ -8,6 +8,7 @@ use smallvec::smallvec;
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys::prefixed;
 use super::lock::{self, PlainScheme};
+use super::multi_lock::GroupRow;
 use super::scheme::{Ask, AttemptReply, BadReply, Bearer, Granted, Line, Scheme, Subject, Waiting};
 
 static ACQUIRE: Script = script!(
@@ -116,6 +117,12 @@ impl Scheme for FencedScheme {
             form,
             ..keys.call(script, used, ask.bearer, args)
         }
+    }
+
+    fn group_row(&self, bearer: &Bearer, lease: Duration) -> Option<GroupRow> {
+        // A node of a quorum is asked by a script of its own.
+        let last_fence = self.node.is_none().then(|| self.last_fence.clone())?;
+        Some(self.plain.keys.group_row(bearer, lease, Some(last_fence)))
     }
 
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {

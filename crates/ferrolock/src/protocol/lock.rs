@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys;
+use super::multi_lock::GroupRow;
 use super::pace::Pace;
 use super::renewal::Row;
 use super::scheme::{
@@ -92,6 +93,10 @@ impl Scheme for PlainScheme {
         }
     }
 
+    fn group_row(&self, bearer: &Bearer, lease: Duration) -> Option<GroupRow> {
+        Some(self.keys.group_row(bearer, lease, None))
+    }
+
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         read_acquire(reply)
     }
@@ -165,6 +170,23 @@ impl LockKeys {
     }
 
     /// A call for a tenure; with the details key behind the others if it keeps details.
+    /// A row of an acquire of several names, with the key of the last fence if its kind has one.
+    pub(super) fn group_row(
+        &self,
+        bearer: &Bearer,
+        lease: Duration,
+        last_fence: Option<Arc<str>>,
+    ) -> GroupRow {
+        let who = bearer.who.clone();
+        GroupRow {
+            lock: self.lock.clone(),
+            last_fence,
+            field: bearer.field.clone(),
+            lease,
+            details: who.map(|who| (self.details.clone(), who)),
+        }
+    }
+
     pub(super) fn call(
         &self,
         script: &'static Script,

@@ -13,6 +13,7 @@ use super::call::{Arg, Call, Role, Value};
 use super::fair_lock::FairScheme;
 use super::fenced_lock::FencedScheme;
 use super::lock::PlainScheme;
+use super::multi_lock::GroupRow;
 use super::pace::Pace;
 use super::renewal::Row;
 use super::rw_lock::ReadScheme;
@@ -64,6 +65,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
 
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         self.plain().read_acquire(reply)
+    }
+
+    /// Its row of an acquire of several names in one call; `None`: it is acquired by itself only.
+    fn group_row(&self, _bearer: &Bearer, _lease: Duration) -> Option<GroupRow> {
+        None
     }
 
     /// One more hold of a tenure that the server has; leaves that count.

@@ -76,6 +76,18 @@ impl OneName {
         options: &LockOptions,
         patience: Patience,
     ) -> Result<Option<Guard<K>>> {
+        let request = self.request(options, patience)?;
+        let core = &self.alive.core;
+        let hold = acquire(core, request, options.cancelled_by.clone()).await?;
+        Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
+    }
+
+    /// The call that wants a hold.
+    pub(super) fn request(
+        &self,
+        options: &LockOptions,
+        patience: Patience,
+    ) -> Result<Arc<Request>> {
         let core = &self.alive.core;
         let scheme = self.scheme.clone()?;
         let terms = core
@@ -85,7 +97,7 @@ impl OneName {
         if let Some(wait) = patience.wait() {
             check_wait("a wait", wait).map_err(|error| error.of(scheme.name()))?;
         }
-        let request = Request::new(
+        Ok(Request::new(
             scheme,
             options.whose(),
             terms,
@@ -93,9 +105,7 @@ impl OneName {
             options.reentry,
             patience,
             core.now(),
-        );
-        let hold = acquire(core, request, options.cancelled_by.clone()).await?;
-        Ok(hold.map(|hold| Guard::new(hold, self.alive.clone())))
+        ))
     }
 
     /// Details for people: only with a label, or a name on the client.

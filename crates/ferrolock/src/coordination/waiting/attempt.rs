@@ -14,6 +14,7 @@ use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
 use crate::options::Terms;
 use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
+use crate::protocol::multi_lock::GroupRow;
 use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Mode, Scheme};
 
 /// How an attempt ended.
@@ -180,6 +181,17 @@ impl Attempt {
         self.stage = Stage::Shown;
     }
 
+    /// It goes out in a call for several names, and not by its own future.
+    pub(super) fn sent_with_others(&mut self) {
+        self.stage = Stage::Sent;
+    }
+
+    /// Its row of such a call; `None`: its kind has none.
+    pub(super) fn group_row(&self) -> Option<GroupRow> {
+        let tenure = &self.tenure;
+        tenure.scheme.group_row(&tenure.bearer, self.lease)
+    }
+
     pub(super) fn was_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent | Stage::Answered)
     }
@@ -300,7 +312,7 @@ fn call(
 /// The failure of an attempt that is not sent because its caller has gone.
 pub(super) const NOBODY_WAITS: &str = "nobody waits any more";
 
-fn is_no_script(reply: &Result<Value, Failure>) -> bool {
+pub(super) fn is_no_script(reply: &Result<Value, Failure>) -> bool {
     matches!(reply, Err(Failure::Refused { code, .. }) if code == NO_SCRIPT)
 }
 

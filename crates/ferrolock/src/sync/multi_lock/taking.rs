@@ -1,5 +1,7 @@
 //! How the members of a multi lock are taken: all or none.
 //!
+//! Members of one client are first asked for in one call. If that does not take them, rounds follow.
+//!
 //! In a round, it waits for the member that was busy by an ordinary acquire, then tries the others without waiting, and gives
 //! back what it has if one of them is busy. So nothing is held while it waits. A large set could be starved that way by
 //! small ones: after some rounds it takes one after the other in the fixed order, and keeps what it has.
@@ -8,9 +10,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::coordination::Core;
 use crate::coordination::holding::bundle::Enough;
 use crate::coordination::waiting::Patience;
+use crate::coordination::waiting::group::{Together, acquire_together};
 use crate::engine::{Boxed, Tick};
 use crate::error::{Error, ErrorCause, ErrorKind, LostReason, NodeError, Result};
 use crate::guard::gather::gather;
@@ -20,7 +25,7 @@ use crate::kind::Any;
 use crate::options::{Lease, LockOptions, check_wait};
 use crate::sync::any_lock::AnyLock;
 use crate::sync::multi_lock::SeveralLocks;
-use crate::sync::target::Target;
+use crate::sync::target::{OneName, Target};
 
 /// So many rounds are played, and no longer than this, before members are taken in order.
 const ROUNDS: u32 = 8;
@@ -83,14 +88,24 @@ impl Taking {
     }
 
     pub(super) async fn take(self) -> Result<Option<Members>> {
-        match self.take_all().await? {
-            Some(guards) => self.complete(guards).await.map(Some),
-            None => Ok(None),
+        let everyone: Vec<usize> = (0..self.locks.len()).collect();
+        let busy = match self.take_together(&everyone).await? {
+            Some(Round::Taken(guards)) => return self.complete(guards).map(Some),
+            // Its own acquire shows whether it is: in a store it may be that of a dead process.
+            Some(Round::Busy(member)) => member,
+            None => 0,
+        };
+        let Some(guards) = self.take_one_by_one(busy).await? else {
+            return Ok(None);
+        };
+        if guards.len() > 1 {
+            self.start_leases_anew(&guards).await?;
         }
+        self.complete(guards).map(Some)
     }
 
-    async fn take_all(&self) -> Result<Option<Vec<AnyGuard>>> {
-        let mut busy = 0;
+    /// Begins with the member that was busy.
+    async fn take_one_by_one(&self, mut busy: usize) -> Result<Option<Vec<AnyGuard>>> {
         let rounds_end = self.begun.after(ROUNDS_TIME);
         for round in 0..ROUNDS {
             if round > 0 && self.core.now() >= rounds_end {
@@ -110,6 +125,15 @@ impl Taking {
 
     /// Tries all members but one, which is held already.
     async fn try_others(&self, held: usize, guard: AnyGuard) -> Result<Round> {
+        let others: Vec<usize> = (0..self.locks.len()).filter(|at| *at != held).collect();
+        match self.take_together(&others).await? {
+            Some(Round::Taken(mut guards)) => {
+                guards.insert(held, guard);
+                return Ok(Round::Taken(guards));
+            }
+            Some(Round::Busy(member)) => return Ok(Round::Busy(member)),
+            None => {}
+        }
         let mut held_guard = Some(guard);
         let mut guards = Vec::with_capacity(self.locks.len());
         for (member, lock) in self.locks.iter().enumerate() {
@@ -123,6 +147,50 @@ impl Taking {
             }
         }
         Ok(Round::Taken(guards))
+    }
+
+    /// Takes these members in one call, if they are of one client and of kinds that can. `None`: they cannot.
+    async fn take_together(&self, members: &[usize]) -> Result<Option<Round>> {
+        let names: Option<Vec<(&OneName, &LockOptions)>> = members
+            .iter()
+            .filter_map(|member| self.locks.get(*member))
+            .map(|lock| match &lock.target {
+                Target::One(one) if Arc::ptr_eq(&one.alive.core, &self.core) => {
+                    Some((one, &lock.options))
+                }
+                _ => None,
+            })
+            .collect();
+        let names = names.unwrap_or_default();
+        let Some((_, first)) = names.get(1) else {
+            return Ok(None);
+        };
+        let request =
+            |(one, options): &(&OneName, &LockOptions)| one.request(options, Patience::None);
+        let requests: Result<Vec<_>> = names.iter().map(request).collect();
+        let token = first.cancelled_by.as_ref();
+        if token.is_some_and(CancellationToken::is_cancelled) {
+            // The ordinary acquire says so.
+            return Ok(None);
+        }
+        let taken = acquire_together(&self.core, &requests?, token).await;
+        Ok(match taken {
+            // One try would find them busy with what that call may have taken.
+            Together::Unknown if !self.waits() => {
+                let address = self.core.engine.address();
+                let why = format!("{address} did not answer in time");
+                let error = Error::unreachable(why).of(&self.name);
+                let node = NodeError::new(address, error.clone());
+                return Err(error.with_nodes(vec![node]));
+            }
+            Together::OneByOne | Together::Unknown => None,
+            Together::Busy(row) => members.get(row).map(|member| Round::Busy(*member)),
+            Together::Granted(holds) => {
+                let guards = holds.into_iter().zip(&names);
+                let guards = guards.map(|(hold, (one, _))| Guard::new(hold, one.alive.clone()));
+                Some(Round::Taken(guards.collect()))
+            }
+        })
     }
 
     /// `None`: busy, or its server did not answer, and there is time to wait for that.
@@ -229,10 +297,7 @@ impl Taking {
         Ok(())
     }
 
-    async fn complete(self, guards: Vec<AnyGuard>) -> Result<Members> {
-        if guards.len() > 1 {
-            self.start_leases_anew(&guards).await?;
-        }
+    fn complete(self, guards: Vec<AnyGuard>) -> Result<Members> {
         let enough = Enough::All(guards.len());
         for guard in &guards {
             guard.ensure_held()?;

@@ -8,6 +8,7 @@
 )]
 
 mod failures;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;

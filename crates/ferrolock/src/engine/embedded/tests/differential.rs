@@ -5,6 +5,7 @@
 //! So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
 //! expire on both sides between batches; a batch is begun again if a key expires just as it begins.
 
+mod bundle_calls;
 mod calls;
 mod compare;
 mod fair_calls;

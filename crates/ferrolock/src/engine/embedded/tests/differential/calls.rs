@@ -416,10 +416,11 @@ impl Source {
 
     /// A call of a script of a lock.
     fn script(&mut self) -> Call {
-        if self.below(3) == 0 {
-            return match self.random.bool() {
-                true => self.rw_script(),
-                false => self.fair_script(),
+        if self.below(2) == 0 {
+            return match self.random.u8(..3) {
+                0 => self.rw_script(),
+                1 => self.fair_script(),
+                _ => self.bundle_script(),
             };
         }
         let field = self.pick(&["a:1", "a:2", "b:1"]).into();

@@ -1,0 +1,176 @@
+//! Members of one client, taken in one call.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use super::{is_free, s};
+use crate::testing::census::Census;
+use crate::testing::lying::{Lie, Match};
+use crate::testing::scenes::{insider, ms, pair};
+use crate::{Client, ErrorKind, LostReason, MultiLock, Unlocked};
+
+const TOGETHER: &str = "multi_lock/acquire";
+
+fn four(client: &Client) -> MultiLock {
+    let fenced = client.fenced_lock("c").and(client.fenced_lock("d"));
+    client.lock("a").and(client.lock("b")).and(fenced)
+}
+
+async fn all_free(client: &Client) -> bool {
+    let mut is_all_free = true;
+    for name in ["a", "b", "c", "d"] {
+        is_all_free &= is_free(client, name).await;
+    }
+    is_all_free
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_locks_of_one_client_cost_five_commands() {
+    let (client, lying, core) = insider();
+    let lock = four(&client).label("move").lease(s(10));
+
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(lying.log().len(), 1);
+    let fences: Vec<bool> = guard
+        .members()
+        .iter()
+        .map(|member| member.fence().is_some())
+        .collect();
+    assert_eq!(fences, [false, false, true, true]);
+    assert_eq!(guard.remaining(), ms(9500));
+    for name in ["a", "d"] {
+        let holders = client.lock(name).holders().await.unwrap();
+        assert_eq!(holders[0].label.as_deref(), Some("move"), "{name}");
+    }
+    let before = lying.log().len();
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+    assert_eq!(lying.log().len() - before, 4);
+
+    let first = client.fenced_lock("c").lock().await.unwrap().fence();
+    tokio::time::sleep(s(10)).await;
+    let guard = four(&client).lock().await.unwrap();
+    assert!(guard.members()[2].fence() > Some(first));
+    drop(guard);
+    tokio::time::sleep(s(10)).await;
+    assert_eq!(core.census(), Census::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_busy_lock_leaves_the_others_untouched() {
+    let pair = pair("multi-together");
+    let theirs = pair.them.fenced_lock("c").lock().await.unwrap();
+
+    assert!(four(&pair.us).try_lock().await.unwrap().is_none());
+    let waiting = tokio::spawn(four(&pair.us).lock());
+    tokio::time::sleep(s(5)).await;
+    for name in ["a", "b", "d"] {
+        assert!(is_free(&pair.them, name).await, "{name}");
+    }
+    theirs.unlock().await.unwrap();
+
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.members().len(), 4);
+    pair.them.lock("b").force_unlock().await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::Removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_failure_of_the_call_leaves_none_held() {
+    let lies = [
+        Lie::NotSent,
+        Lie::DropCall,
+        Lie::DropReply,
+        Lie::Late(s(2)),
+        Lie::DelayCall(s(2)),
+        Lie::DelayReply(s(2)),
+        Lie::Hang,
+        Lie::HangReply,
+        Lie::Repeat,
+        Lie::Refuse("NOPERM"),
+        Lie::Refuse("NOSCRIPT"),
+        Lie::Refuse("LOADING"),
+    ];
+    for lie in lies {
+        let (client, lying, core) = insider();
+        lying.always(Match::script(TOGETHER), lie.clone());
+        let guard = four(&client).lock().await.unwrap();
+        assert!(guard.is_held(), "{lie:?}");
+        drop(guard);
+        tokio::time::sleep(s(10)).await;
+        // Never busy because of the call itself.
+        match four(&client).try_lock().await {
+            Ok(taken) => assert!(taken.is_some(), "{lie:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unreachable, "{lie:?}"),
+        }
+        lying.honest();
+        lying.heal();
+        tokio::time::sleep(s(120)).await;
+        assert!(all_free(&client).await, "{lie:?}");
+        assert_eq!(core.census(), Census::default(), "{lie:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_at_any_point_leaves_none_held() {
+    for lie in [None, Some(Lie::DelayReply(ms(100))), Some(Lie::DropReply)] {
+        for polls in 0..50 {
+            let (client, lying, core) = insider();
+            if let Some(lie) = &lie {
+                lying.next_of(Match::script(TOGETHER), lie.clone());
+            }
+            let call = four(&client).lock();
+            let finished = testkit::drop_after_polls(polls, call).await.finished();
+            let is_finished = finished.is_some();
+            drop(finished);
+            tokio::time::sleep(s(120)).await;
+            assert!(all_free(&client).await, "{lie:?}, {polls} polls");
+            assert_eq!(core.census(), Census::default(), "{lie:?}, {polls} polls");
+            if is_finished {
+                break;
+            }
+        }
+    }
+}
+
+/// A lock that is granted to a future that is not polled must not stay taken.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_polled_gives_its_grant_back() {
+    let (client, lying, _) = insider();
+    lying.next_of(Match::script(TOGETHER), Lie::DelayReply(ms(10)));
+    let mut call = pin!(four(&client).lock());
+    let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    tokio::time::sleep(ms(500)).await;
+    assert!(!all_free(&client).await);
+
+    tokio::time::sleep(s(2)).await;
+    assert!(all_free(&client).await);
+
+    let guard = call.await.unwrap();
+    assert!(guard.is_held());
+}
+
+/// The names that a client knows are acquired one by one.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_waited_for_here_is_not_taken_past_its_line() {
+    let (client, lying, _) = insider();
+    let holder = client.lock("b").lock().await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        let lock = client.lock("b");
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            tokio::time::sleep(ms(5)).await;
+            guard.unlock().await.unwrap();
+        }));
+    }
+    tokio::time::sleep(ms(10)).await;
+    let all = tokio::spawn(four(&client).lock());
+    tokio::time::sleep(ms(10)).await;
+    holder.unlock().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    all.await.unwrap().unwrap().unlock().await.unwrap();
+    assert!(!lying.log_of("lock/acquire").is_empty());
+}
