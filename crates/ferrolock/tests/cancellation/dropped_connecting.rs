@@ -6,7 +6,7 @@ use ferrolock::Client;
 use testkit::{Kind, LIMIT, Server, drop_after_polls, eventually_async};
 
 use crate::dropped_futures::{POLLS_MAX, finishes};
-use crate::stage::{Stage, stories};
+use crate::stage::{LockKind, Stage, stories};
 
 on_each_server!(connecting_dropped_at_each_await_leaves_no_connection);
 
@@ -42,7 +42,7 @@ async fn count_connections(kind: Kind) {
 #[test]
 fn opening_a_store_dropped_at_each_await_leaves_no_session() {
     stories::one_thread().block_on(async {
-        let stage = Stage::file();
+        let stage = Stage::file(LockKind::Plain);
         let sessions =
             std::path::Path::new(stage.url().trim_start_matches("file:")).join("sessions");
         for polls in 0..POLLS_MAX {

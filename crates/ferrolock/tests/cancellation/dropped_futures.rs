@@ -28,6 +28,8 @@ stories!(
     a_dropped_shutdown_keeps_the_client_closed_and_its_holds_renewed,
 );
 
+stories_of_every_kind!(lock_on_a_free_name);
+
 stories_on_one_thread!(
     lock_on_a_free_name,
     lock_on_a_busy_name,
@@ -126,7 +128,7 @@ async fn a_re_entry(stage: &Stage) {
         let finished = finishes(polls, lock.lock()).await;
         // A grant of the dropped call is given back: one hold is left, here and on the server.
         wait_for_one_hold(world, name, &me).await;
-        assert_eq!(outer.hold_count(), 1, "{name}");
+        outer.assert_holds(1);
         outer.unlock().await.unwrap();
         finished
     })

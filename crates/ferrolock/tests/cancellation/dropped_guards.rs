@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ferrolock::{Client, Guard, LostReason};
+use ferrolock::{AnyGuard, LostReason};
 use testkit::LIMIT;
 use testkit::process::{Child, Role};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Stage, ms, stories};
+use crate::stage::{Party, Stage, TestGuard, ms, stories};
 use crate::world::World;
 
 stories!(
@@ -25,19 +25,21 @@ stories_in_real_time!(
     a_guard_kept_past_the_end_of_its_runtime_is_still_renewed,
 );
 
+stories_of_every_kind!(a_guard_dropped_after_its_runtime_ended_is_released);
+
 stories_of_processes!(a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends);
 
 /// A client that holds a lock, with a runtime of its own.
 struct Elsewhere {
     runtime: Runtime,
-    client: Client,
-    guard: Guard,
+    client: Party,
+    guard: TestGuard,
 }
 
 async fn elsewhere(stage: &Stage, lease: Duration) -> Elsewhere {
-    let (runtime, builder) = (stories::threads(), stage.builder());
+    let (runtime, builder, kind) = (stories::threads(), stage.builder(), stage.kind());
     let held = runtime.spawn(async move {
-        let client = builder.watchdog_lease(lease).connect().await.unwrap();
+        let client = Party::connect(builder.watchdog_lease(lease), kind).await;
         let guard = client.lock("orders").lock().await.unwrap();
         (client, guard)
     });
@@ -116,13 +118,13 @@ async fn a_guard_kept_past_the_end_of_its_runtime_is_still_renewed(stage: &Stage
 
 /// A small program: takes a lock, drops its guard inside or outside of the runtime, and returns from `main`.
 pub(crate) fn short_program(role: &Role) {
-    let (url, way) = (&role.args()[0], role.args()[1].as_str());
+    let (address, way) = (&role.args()[0], role.args()[1].as_str());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let kept = runtime.block_on(async {
-        let client = Client::connect(url).await.unwrap();
+        let client = Party::at(address).await;
         let guard = client.lock("orders").lock().await.unwrap();
         role.say("held");
         role.hear();
@@ -140,7 +142,7 @@ pub(crate) fn short_program(role: &Role) {
 async fn a_guard_dropped_at_the_end_of_main_is_released_before_the_process_ends(stage: &Stage) {
     for way in ["inside", "outside"] {
         let role = "dropped_guards::short_program";
-        let mut program = Child::again(role, &[&stage.url(), way]);
+        let mut program = Child::again(role, &[&stage.address(), way]);
         assert_eq!(program.hear(LIMIT), "held");
         assert!(!stage.is_free("orders").await);
 
@@ -181,7 +183,7 @@ async fn a_body_of_run_that_panics_or_is_aborted_releases_its_lock(stage: &Stage
     let lock = world.client.lock("x");
     let (begun, is_begun) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
-        let body = async |_: &Guard| {
+        let body = async |_: &AnyGuard| {
             begun.send(()).unwrap();
             std::future::pending::<()>().await
         };

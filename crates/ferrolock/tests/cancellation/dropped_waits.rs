@@ -14,6 +14,8 @@ stories!(
     a_future_dropped_in_a_queue_gives_its_place_to_the_next,
 );
 
+stories_of_every_kind!(a_future_dropped_in_a_queue_gives_its_place_to_the_next);
+
 async fn a_future_dropped_with_a_grant_on_offer_gives_it_back(stage: &Stage) {
     let world = World::on(stage).await;
     let guard = world.other.lock("x").lock().await.unwrap();

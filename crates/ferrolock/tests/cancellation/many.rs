@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ferrolock::Client;
 use testkit::process::{Child, Role};
 use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
 
-use crate::stage::{Stage, stories};
+use crate::stage::{Party, Stage, stories};
 
 stories!(three_thousand_guards_dropped_at_once_are_released_within_a_second);
 
@@ -70,9 +69,9 @@ const WORKERS: usize = 64;
 /// Takes and releases locks, and reports its tasks and memory before and after. A process of its own, because its memory is
 /// measured.
 pub(crate) fn busy_program(role: &Role) {
-    let url = role.args()[0].clone();
+    let address = role.args()[0].clone();
     stories::threads().block_on(async {
-        let client = Client::connect(&url).await.unwrap();
+        let client = Party::at(&address).await;
         // After this, buffers, threads and maps have their final size.
         pairs(&client, PAIRS / 5).await;
         settle(0).await;
@@ -88,7 +87,7 @@ pub(crate) fn busy_program(role: &Role) {
     });
 }
 
-async fn pairs(client: &Client, count: usize) {
+async fn pairs(client: &Party, count: usize) {
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..WORKERS {
         let client = client.clone();
@@ -136,7 +135,7 @@ fn resident_kib() -> usize {
 }
 
 async fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_were(stage: &Stage) {
-    let mut program = Child::again("many::busy_program", &[&stage.url()]);
+    let mut program = Child::again("many::busy_program", &[&stage.address()]);
     let limit = Duration::from_secs(240);
     let tasks: usize = program.hear(limit).parse().unwrap();
     let memory: usize = program.hear(limit).parse().unwrap();
@@ -159,7 +158,7 @@ async fn a_hundred_thousand_acquisitions_leave_keys_memory_and_tasks_as_they_wer
 /// The same inside one process.
 #[test]
 fn a_hundred_thousand_acquisitions_inside_the_process_leave_memory_and_tasks_as_they_were() {
-    let mut program = Child::again("many::busy_program", &["memory:"]);
+    let mut program = Child::again("many::busy_program", &["plain memory:"]);
     let limit = Duration::from_secs(240);
     let tasks: usize = program.hear(limit).parse().unwrap();
     let memory: usize = program.hear(limit).parse().unwrap();

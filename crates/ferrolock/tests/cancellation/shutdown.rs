@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason, Owner};
+use ferrolock::{AnyGuard, Client, ErrorKind, HoldState, LostReason, Owner};
 use testkit::{Kind, LIMIT, Server, eventually, poll_once};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -20,6 +20,8 @@ stories!(
     a_shutdown_waits_for_dropped_guards_and_not_for_lost_ones,
     a_shutdown_does_not_wait_for_a_hold_that_is_lost_meanwhile,
 );
+
+stories_of_every_kind!(a_stuck_holders_lock_is_left_to_its_lease_and_named);
 
 stories_in_real_time!(a_holder_that_finishes_in_time_releases_its_lock);
 
@@ -163,7 +165,7 @@ async fn a_body_that_does_not_finish_is_dropped_at_the_limit(stage: &Stage) {
     let lock = world.client.lock("x");
     let (begun, is_begun) = oneshot::channel();
     let ran = tokio::spawn(async move {
-        let body = async |_: &Guard| {
+        let body = async |_: &AnyGuard| {
             begun.send(()).unwrap();
             std::future::pending::<()>().await
         };

@@ -2,28 +2,27 @@
 
 use std::time::Duration;
 
-use ferrolock::{Client, Guard};
 use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Party, Stage, TestGuard, ms};
 
 /// Longer than a subscription lingers, and shorter than a lease in virtual time.
 const SETTLED: Duration = Duration::from_secs(8);
 
 pub(crate) struct World<'a> {
     pub(crate) stage: &'a Stage,
-    pub(crate) client: Client,
-    pub(crate) other: Client,
+    pub(crate) client: Party,
+    pub(crate) other: Party,
     /// Tasks of the runtime while no client holds or waits.
     tasks: usize,
 }
 
 impl<'a> World<'a> {
     pub(crate) async fn on(stage: &'a Stage) -> Self {
-        let connect = || stage.builder().watchdog_lease(stage.lease()).connect();
-        let (client, other) = (connect().await.unwrap(), connect().await.unwrap());
+        let connect = || stage.connect(stage.builder().watchdog_lease(stage.lease()));
+        let (client, other) = (connect().await, connect().await);
         for client in [&client, &other] {
             // The keeper is started by the first hold.
             let guard = client.lock("warm").lock().await.unwrap();
@@ -57,7 +56,7 @@ impl<'a> World<'a> {
     }
 
     /// Another task holds it, for a while.
-    pub(crate) async fn held_for_a_while(&self, by: &Client, name: &str) -> Holder {
+    pub(crate) async fn held_for_a_while(&self, by: &Party, name: &str) -> Holder {
         let guard = by.lock(name).lock().await.unwrap();
         let time = self.a_while();
         Holder(tokio::spawn(async move {
@@ -146,7 +145,7 @@ impl<'a> World<'a> {
         assert!(late.is_empty(), "{late:#?}");
     }
 
-    pub(crate) async fn held(&self, name: &str) -> Guard {
+    pub(crate) async fn held(&self, name: &str) -> TestGuard {
         self.client.lock(name).lock().await.unwrap()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrolock::{Owner, Remaining};
 use testkit::{Server, Value};
 
-use crate::stage::{Stage, assert_led_to, unique, waits};
+use crate::stage::{Stage, TestGuard, assert_led_to, unique, waits};
 
 stories!(
     a_free_lock_shows_nothing,
@@ -40,7 +40,7 @@ async fn a_holder_without_a_label_is_shown_without_details(stage: &Stage) {
 
     assert_eq!(holders.len(), 1);
     let holder = &holders[0];
-    assert_eq!(&holder.owner, guard.owner_id());
+    assert_eq!(Some(&holder.owner), guard.owner_id());
     assert_eq!(holder.owner.client(), ours.id());
     assert_eq!(holder.count, 1);
     assert!(
@@ -58,13 +58,13 @@ async fn a_holder_without_a_label_is_shown_without_details(stage: &Stage) {
 async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage) {
     let theirs = stage.client().await;
     // The label takes precedence over the client's name.
-    let ours = stage.builder().name("worker 7").connect().await.unwrap();
+    let ours = stage.connect(stage.builder().name("worker 7")).await;
     let guard = ours.lock("x").label("nightly import").lock().await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
 
     let holder = theirs.lock("x").holders().await.unwrap().remove(0);
 
-    assert_eq!(&holder.owner, guard.owner_id());
+    assert_eq!(Some(&holder.owner), guard.owner_id());
     assert_eq!(holder.label.as_deref(), Some("nightly import"));
     assert_eq!(holder.pid, Some(std::process::id()));
     assert!(holder.host.is_some_and(|host| !host.is_empty()));
@@ -74,7 +74,7 @@ async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage
         "{held_for:?}"
     );
     if let Some(server) = stage.server() {
-        assert_details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
+        assert_details_live_as_long_as_the_lock(server, &guard);
     }
     let inner = guard.relock().await.unwrap();
     let holder = theirs.lock("x").holders().await.unwrap().remove(0);
@@ -82,16 +82,15 @@ async fn a_holder_with_a_label_is_shown_with_host_process_and_time(stage: &Stage
     assert_eq!(holder.label.as_deref(), Some("nightly import"));
     inner.unlock().await.unwrap();
     if let Some(server) = stage.server() {
-        assert_details_live_as_long_as_the_lock(server, guard.owner_id().as_str());
+        assert_details_live_as_long_as_the_lock(server, &guard);
     }
     guard.unlock().await.unwrap();
     assert_eq!(theirs.lock("x").holders().await.unwrap(), []);
-    if let Some(server) = stage.server() {
-        assert_eq!(server.keys(), Vec::<String>::new(), "details go with it");
-    }
+    assert_eq!(stage.keys(), [""; 0], "details go with it");
 }
 
-fn assert_details_live_as_long_as_the_lock(server: &Server, field: &str) {
+fn assert_details_live_as_long_as_the_lock(server: &Server, guard: &TestGuard) {
+    let field = guard.owner_id().unwrap().as_str();
     let dump = server.dump();
     let keys: Vec<_> = dump.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["ferrolock_holder:{x}", "x"]);
@@ -109,7 +108,7 @@ fn assert_details_live_as_long_as_the_lock(server: &Server, field: &str) {
 
 async fn the_name_of_the_client_replaces_a_missing_label(stage: &Stage) {
     let theirs = stage.client().await;
-    let ours = stage.builder().name("worker 7").connect().await.unwrap();
+    let ours = stage.connect(stage.builder().name("worker 7")).await;
     let guard = ours.lock("x").lock().await.unwrap();
 
     let holder = theirs.lock("x").holders().await.unwrap().remove(0);
@@ -117,9 +116,7 @@ async fn the_name_of_the_client_replaces_a_missing_label(stage: &Stage) {
     assert_eq!(holder.label.as_deref(), Some("worker 7"));
     assert_eq!(holder.pid, Some(std::process::id()));
     guard.unlock().await.unwrap();
-    if let Some(server) = stage.server() {
-        assert_eq!(server.keys(), Vec::<String>::new());
-    }
+    assert_eq!(stage.keys(), [""; 0]);
 }
 
 async fn counts_are_those_of_the_owner_asked_about(stage: &Stage) {
@@ -144,7 +141,7 @@ async fn counts_are_those_of_the_owner_asked_about(stage: &Stage) {
 async fn a_key_prefix_stands_before_every_name(stage: &Stage) {
     let (plain, name) = (stage.client().await, unique("x"));
     let whole = format!("app:{name}");
-    let ours = stage.builder().key_prefix("app:").connect().await.unwrap();
+    let ours = stage.connect(stage.builder().key_prefix("app:")).await;
     let lock = ours.lock(&name).label("import");
     assert_eq!(lock.name(), whole);
 

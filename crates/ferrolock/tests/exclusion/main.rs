@@ -20,6 +20,7 @@ mod contention;
 mod cuts;
 mod giving_back;
 mod inspection;
+mod lists;
 mod numbers;
 mod ownership;
 mod reentry;

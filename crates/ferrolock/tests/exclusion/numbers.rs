@@ -6,21 +6,21 @@ use std::time::Duration;
 use ferrolock::{Client, Owner};
 use testkit::{LIMIT, Server};
 
-use crate::stage::Stage;
+use crate::stage::{Party, Stage};
 
 stories!(no_number_is_used_for_two_tenures);
 server_stories!(no_field_is_written_after_it_was_removed);
 
 /// Takes and releases the lock in a way that depends on the round; returns the number of this tenure.
-async fn tenure(client: &Client, owner: &Owner, round: usize) -> u64 {
+async fn tenure(client: &Party, owner: &Owner, round: usize) -> u64 {
     let lock = client.lock("x").owned_by(owner);
     let guard = lock.lock().await.unwrap();
-    let number = guard.owner_id().number();
+    let number = guard.owner_id().unwrap().number();
     match round % 6 {
         0 => drop(guard),
         1 => {
             let inner = guard.relock().await.unwrap();
-            assert_eq!(inner.owner_id().number(), number);
+            assert_eq!(inner.owner_id(), guard.owner_id());
             drop(guard);
             inner.unlock().await.unwrap();
         }

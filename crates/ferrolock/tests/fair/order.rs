@@ -9,7 +9,7 @@ use testkit::LIMIT;
 use crate::stage::{Stage, ms, unique};
 use crate::support::{queues, queues_elsewhere};
 
-stories!(
+stories_of_one_kind!(
     waiters_of_two_clients_are_served_in_the_order_in_which_they_came,
     a_try_overtakes_no_waiter,
     cancelled_waiters_leave_no_entry,

@@ -8,7 +8,7 @@ use testkit::{Kind, Server};
 
 use crate::stage::Stage;
 
-stories!(
+stories_of_one_kind!(
     each_holder_has_a_larger_fence_than_the_one_before,
     holders_of_two_clients_in_a_crowd_have_growing_fences,
     a_reentry_has_the_fence_of_the_first_entry,

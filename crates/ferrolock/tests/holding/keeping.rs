@@ -6,7 +6,7 @@ use ferrolock::{ErrorKind, LostReason, Remaining, Unlocked};
 use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Runtime;
 
-use crate::stage::{Stage, ms, stories};
+use crate::stage::{Party, Stage, ms, stories};
 use crate::support::{INTERVAL, LEASE};
 
 stories!(
@@ -84,10 +84,10 @@ async fn renew_called_by_the_holder_sets_the_whole_lease(stage: &Stage) {
 
 /// No task of the holder's runtime runs while it computes.
 async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage: &Stage) {
-    let builder = stage.builder();
+    let (builder, kind) = (stage.builder(), stage.kind());
     let holder = std::thread::spawn(move || {
         stories::one_thread().block_on(async {
-            let client = builder.connect().await.unwrap();
+            let client = Party::connect(builder, kind).await;
             let lock = client.lock("kept").watchdog_lease(LEASE);
             let guard = lock.lock().await.unwrap();
 
@@ -103,11 +103,11 @@ async fn a_holder_that_computes_on_a_current_thread_runtime_keeps_its_lock(stage
 }
 
 async fn a_holder_that_computes_on_every_worker_keeps_its_lock(stage: &Stage) {
-    let builder = stage.builder();
+    let (builder, kind) = (stage.builder(), stage.kind());
     // On a blocking thread of this runtime, because all workers of the holder's own runtime are busy.
     tokio::task::spawn_blocking(move || {
         let busy = stories::threads();
-        let client = busy.block_on(builder.connect()).unwrap();
+        let client = busy.block_on(Party::connect(builder, kind));
         let lock = client.lock("kept").watchdog_lease(LEASE);
         let guard = busy.block_on(lock.lock()).unwrap();
         let workers: Vec<_> = (0..2)

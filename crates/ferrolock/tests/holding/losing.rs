@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use ferrolock::{Client, ErrorKind, Guard, HoldState, LostReason};
+use ferrolock::{Client, ErrorKind, HoldState, LostReason};
 use testkit::{Kind, Proxy, Server, poll_once};
 use tokio::time::Instant;
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Party, Stage, TestGuard, ms};
 use crate::support::{INTERVAL, LEASE, Renewals, client, expiry, rest, wall};
 
 stories!(
@@ -19,6 +19,8 @@ stories!(
     a_check_finds_a_removed_lock_at_once,
     a_renewal_finds_a_removed_lock_at_once,
 );
+
+stories_of_every_kind!(removal_and_take_over_are_reported_within_a_renewal_interval);
 
 on_each_server!(
     a_stopped_server_is_noticed_before_the_lease_ends,
@@ -31,14 +33,14 @@ on_each_server!(
 const MARGIN: Duration = ms(2000);
 const LONG: Duration = ms(5000);
 
-async fn hold(url: &str) -> (Client, Guard) {
+async fn hold(url: &str) -> (Party, TestGuard) {
     let client = Client::builder()
         .url(url)
         .watchdog_lease(LONG)
         .safety_margin(MARGIN)
         .connect()
-        .await
-        .unwrap();
+        .await;
+    let client = Party::from(client.unwrap());
     let guard = client.lock("held").lock().await.unwrap();
     (client, guard)
 }
@@ -83,7 +85,7 @@ async fn a_server_that_is_cut_off_is_noticed_before_the_lease_ends(kind: Kind) {
     assert!(left >= MARGIN / 2, "{left:?}");
 }
 
-async fn assert_lost_in_time(kind: Kind, guard: &Guard, ends: Duration) {
+async fn assert_lost_in_time(kind: Kind, guard: &TestGuard, ends: Duration) {
     assert_eq!(guard.lost().await, LostReason::Expired);
 
     let early = ends.checked_sub(wall()).expect("before the lease's end");
@@ -120,7 +122,7 @@ async fn a_flushed_server_is_noticed_within_a_renewal_interval(kind: Kind) {
 }
 
 /// The loss is reported within the interval and a round trip; a busy machine gets ten times that.
-async fn reported(who: &str, what: &str, guard: &Guard, since: Instant) -> LostReason {
+async fn reported(who: &str, what: &str, guard: &TestGuard, since: Instant) -> LostReason {
     let reason = guard.lost().await;
     let took = since.elapsed();
     eprintln!("{who}: {what} was told after {took:?}, renewed every {INTERVAL:?}");
@@ -130,8 +132,8 @@ async fn reported(who: &str, what: &str, guard: &Guard, since: Instant) -> LostR
 }
 
 async fn the_loss_is_reported_before_the_lease_ends(stage: &Stage) {
-    let client = stage.builder().safety_margin(MARGIN).connect().await;
-    let lock = client.unwrap().lock("held").lease(LONG);
+    let client = stage.connect(stage.builder().safety_margin(MARGIN)).await;
+    let lock = client.lock("held").lease(LONG);
     let guard = lock.lock().await.unwrap();
 
     let reason = guard.lost().await;

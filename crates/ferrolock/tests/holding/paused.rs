@@ -8,11 +8,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use ferrolock::{Client, ErrorKind, Guard, Lock};
+use ferrolock::{AnyGuard, ErrorKind};
 use testkit::process::{Child, Role};
 use testkit::{LIMIT, poll_once};
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Party, Stage, TestGuard, TestLock, ms};
 
 const LEASE: Duration = ms(1000);
 const ROUNDS: usize = 2;
@@ -21,7 +21,7 @@ stories_of_processes!(a_process_stopped_past_its_deadline_finds_its_lock_lost);
 
 async fn a_process_stopped_past_its_deadline_finds_its_lock_lost(stage: &Stage) {
     for way in ["is_held", "lost", "lost polled before", "run"] {
-        let mut holder = Child::again("paused::holder", &[&stage.url(), way]);
+        let mut holder = Child::again("paused::holder", &[&stage.address(), way]);
         for round in 0..ROUNDS {
             assert_eq!(holder.hear(LIMIT), "looking", "{way}");
             holder.stop_signal();
@@ -53,14 +53,14 @@ pub(crate) fn holder(role: &Role) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let client = Client::connect(&role.args()[0]).await.unwrap();
+        let client = Party::at(&role.args()[0]).await;
         let lock = client.lock("paused").watchdog_lease(LEASE);
         let looking = || role.say("looking");
         for _ in 0..ROUNDS {
             let late = match role.args()[1].as_str() {
                 "is_held" => late_checks(&lock, looking, |guard| !guard.is_held()).await,
                 "lost" => {
-                    let first_poll = |guard: &Guard| poll_once(pin!(guard.lost())).is_ready();
+                    let first_poll = |guard: &TestGuard| poll_once(pin!(guard.lost())).is_ready();
                     late_checks(&lock, looking, first_poll).await
                 }
                 "lost polled before" => late_polls(&lock, looking).await,
@@ -77,14 +77,18 @@ pub(crate) fn holder(role: &Role) {
 }
 
 /// How often a check that began after the stop said held.
-async fn late_checks(lock: &Lock, looking: impl Fn(), is_lost: impl Fn(&Guard) -> bool) -> usize {
+async fn late_checks(
+    lock: &TestLock,
+    looking: impl Fn(),
+    is_lost: impl Fn(&TestGuard) -> bool,
+) -> usize {
     let guard = lock.lock().await.unwrap();
     looking();
     count_late(|| is_lost(&guard))
 }
 
 /// The same for one future that was pending before the stop.
-async fn late_polls(lock: &Lock, looking: impl Fn()) -> usize {
+async fn late_polls(lock: &TestLock, looking: impl Fn()) -> usize {
     let guard = lock.lock().await.unwrap();
     let mut lost = pin!(guard.lost());
     assert!(poll_once(lost.as_mut()).is_pending());
@@ -105,9 +109,9 @@ fn count_late(mut is_lost: impl FnMut() -> bool) -> usize {
 }
 
 /// How often the body of `run` went on after the stop. The step whose check came before the stop may still run.
-async fn late_steps(lock: &Lock, looking: impl Fn()) -> usize {
+async fn late_steps(lock: &TestLock, looking: impl Fn()) -> usize {
     let after = Cell::new(0_usize);
-    let body = async |_: &Guard| {
+    let body = async |_: &AnyGuard| {
         looking();
         let mut clock = StopClock::new();
         loop {

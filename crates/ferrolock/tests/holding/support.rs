@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ferrolock::Client;
 use testkit::{LIMIT, Monitor, Reply, Server, eventually_async};
 
-use crate::stage::ms;
+use crate::stage::{Party, ms};
 
 /// The lease of holds that must be kept: it ends only if this machine stalls for more than a second.
 pub const LEASE: Duration = ms(2400);
 pub const INTERVAL: Duration = ms(800);
 
-pub async fn client(server: &Server) -> Client {
-    Client::connect(server.url()).await.unwrap()
+pub async fn client(server: &Server) -> Party {
+    Client::connect(server.url()).await.unwrap().into()
 }
 
 /// The wall clock, which a server on this machine shares.

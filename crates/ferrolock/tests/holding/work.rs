@@ -21,6 +21,8 @@ stories!(
     the_token_fires_at_shutdown_while_the_hold_goes_on,
 );
 
+stories_of_every_kind!(the_token_fires_at_release_by_unlock_and_by_drop);
+
 stories_in_paused_time!(
     is_held_is_false_from_the_exact_deadline,
     every_poll_of_lost_looks_at_the_clock,

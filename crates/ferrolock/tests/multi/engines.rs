@@ -4,6 +4,7 @@ use ferrolock::{Client, ErrorKind, MultiLock};
 use testkit::{Kind, Server};
 use tokio::time::Instant;
 
+use crate::stage::kinds::LockKind;
 use crate::stage::{Stage, Time, ms};
 
 on_each_server!(
@@ -13,10 +14,10 @@ on_each_server!(
 
 async fn members_on_memory_file_and_two_servers_are_one_lock(kind: Kind) {
     let stages = [
-        Stage::memory(Time::Real),
-        Stage::file(),
-        Stage::on(kind),
-        Stage::on(kind),
+        Stage::memory(Time::Real, LockKind::Plain),
+        Stage::file(LockKind::Plain),
+        Stage::on(kind, LockKind::Plain),
+        Stage::on(kind, LockKind::Plain),
     ];
     let mut tasks = Vec::new();
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
@@ -31,7 +32,10 @@ async fn members_on_memory_file_and_two_servers_are_one_lock(kind: Kind) {
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..20 {
-                let all: MultiLock = clients.iter().map(|client| client.lock("x")).collect();
+                let all: MultiLock = clients
+                    .iter()
+                    .map(|client| Client::lock(client, "x"))
+                    .collect();
                 let guard = all.lock().await.unwrap();
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                 assert_eq!(guard.members().len(), 4);
@@ -49,10 +53,10 @@ async fn members_on_memory_file_and_two_servers_are_one_lock(kind: Kind) {
 }
 
 async fn a_server_that_is_killed_leaves_no_other_member_held(kind: Kind) {
-    let (good, bad) = (Stage::on(kind), Server::start(kind));
+    let (good, bad) = (Stage::on(kind, LockKind::Plain), Server::start(kind));
     let client = good.client().await;
     let other = Client::connect(bad.url()).await.unwrap();
-    let both = client.lock("a").and(other.lock("b"));
+    let both = Client::lock(&client, "a").and(other.lock("b"));
     both.lock().await.unwrap().unlock().await.unwrap();
     bad.kill();
 

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::stage::{Stage, ms};
 
-stories!(
+stories_of_one_kind!(
     opposite_orders_do_not_deadlock,
     random_sets_exclude_each_other_and_the_largest_is_served,
     one_busy_member_makes_all_busy,

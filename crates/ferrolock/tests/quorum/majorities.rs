@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ferrolock::{Client, FenceGate, Quorum, Unlocked};
 use tokio::time::sleep;
 
-use crate::stage::{Stage, Time, ms};
+use crate::stage::{Stage, ms};
 
-stories!(
+stories_of_one_kind!(
     a_second_owner_waits_until_the_first_releases,
     contenders_never_hold_at_once_and_their_fences_grow,
     a_node_that_lost_its_data_is_kept_out,
@@ -16,22 +16,14 @@ stories!(
 
 /// Four more engines like that one.
 fn others(stage: &Stage) -> Vec<Stage> {
-    let another = |_| match stage {
-        Stage::Memory { time, .. } => Stage::memory(match time {
-            Time::Virtual => Time::Virtual,
-            Time::Real => Time::Real,
-        }),
-        Stage::File(_) => Stage::file(),
-        Stage::Server(server) => Stage::on(server.kind()),
-    };
-    (0..4).map(another).collect()
+    (0..4).map(|_| stage.another()).collect()
 }
 
 /// A quorum of all of them, as on a machine of its own.
 async fn quorum(stage: &Stage, others: &[Stage]) -> Quorum {
-    let mut clients: Vec<Client> = vec![stage.client().await];
+    let mut clients: Vec<Client> = vec![(*stage.client().await).clone()];
     for stage in others {
-        clients.push(stage.client().await);
+        clients.push((*stage.client().await).clone());
     }
     Quorum::new(clients).node_limit(ms(2000))
 }

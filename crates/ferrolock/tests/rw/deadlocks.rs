@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use crate::stage::{Stage, ms, unique};
 use crate::support::{nothing_left, writes};
 
-stories!(
+stories_of_one_kind!(
     a_write_by_an_owner_that_reads_fails_at_once,
     a_write_that_waits_fails_when_its_owner_begins_to_read,
     a_read_that_waits_gets_in_when_its_owner_begins_to_write,

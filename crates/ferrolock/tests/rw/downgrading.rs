@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{Stage, ms, unique};
 use crate::support::{nothing_left, read_together, writes};
 
-stories!(
+stories_of_one_kind!(
     a_downgrade_lets_readers_in_and_keeps_writers_out,
     a_hold_that_was_downgraded_is_renewed_and_released_as_a_reader,
     a_write_side_that_was_entered_twice_is_not_downgraded,

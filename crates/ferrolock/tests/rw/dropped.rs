@@ -7,7 +7,7 @@ use testkit::drop_after_polls;
 use crate::stage::{Stage, unique};
 use crate::support::nothing_left;
 
-stories!(
+stories_of_one_kind!(
     reads_and_writes_on_a_free_name,
     writes_on_a_name_that_is_read,
     reads_on_a_name_that_is_written,

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use crate::stage::{Stage, ms, unique};
 use crate::support::nothing_left;
 
-stories!(
+stories_of_one_kind!(
     both_sides_are_renewed,
     a_fixed_lease_of_either_side_ends,
     a_reader_whose_lease_ended_is_not_in_a_writers_way_beside_one_that_ended_earlier,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{Stage, ms, unique};
 use crate::support::{nothing_left, writes};
 
-stories!(
+stories_of_one_kind!(
     beside_readers_that_overlap_for_ever_a_writer_is_served_within_one_hold,
     a_writer_that_gives_up_lets_readers_in_at_once,
     a_writer_that_is_dropped_lets_readers_in_at_once,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{Stage, ms, unique};
 use crate::support::{nothing_left, read_together, writes};
 
-stories!(
+stories_of_one_kind!(
     a_writer_waits_until_the_last_reader_has_gone,
     a_writer_keeps_everybody_out,
     all_readers_that_wait_get_in_together_when_the_writer_goes,

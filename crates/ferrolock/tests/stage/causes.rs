@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ferrolock::Guard;
+use ferrolock::OwnerId;
 use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -49,18 +49,14 @@ pub(crate) fn last_of(lock: &str) -> Option<String> {
     of(lock).pop()
 }
 
-/// What led to the grant of that guard, also if other locks have the same name.
-#[track_caller]
-pub(crate) fn of_guard(guard: &Guard) -> String {
-    let owner = guard.owner_id().as_str();
+/// What led to the last grant of that lock to that owner, or to anyone.
+pub(crate) fn of_owner(lock: &str, owner: Option<&OwnerId>) -> Option<String> {
+    begin();
+    let owner = owner.map(OwnerId::as_str);
     let notes = notes();
-    let granted = notes.of(GRANTED, guard.name()).iter();
-    let of_owner = |note: &&Note| note.owner.as_deref() == Some(owner);
-    let cause = granted
-        .rev()
-        .find(of_owner)
-        .and_then(|note| note.cause.clone());
-    cause.unwrap_or_else(|| panic!("nobody was told of the grant of {guard:?}"))
+    let mut granted = notes.of(GRANTED, lock).iter().rev();
+    let note = granted.find(|note| owner.is_none() || note.owner.as_deref() == owner);
+    note.and_then(|note| note.cause.clone())
 }
 
 /// What led to each attempt that a driver has begun for the waiters of that lock so far; without the first attempt of each

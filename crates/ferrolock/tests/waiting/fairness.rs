@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ferrolock::{CancellationToken, Client, ErrorKind};
+use ferrolock::{CancellationToken, ErrorKind};
 use testkit::LIMIT;
 use testkit::process::{Child, Role};
 
-use crate::stage::{Stage, ms};
+use crate::stage::{Party, Stage, ms};
 
 stories_in_real_time!(eight_busy_clients_all_get_their_share);
 stories_of_processes!(alone:
@@ -22,7 +22,7 @@ const FOR: Duration = Duration::from_secs(6);
 const HOLD: Duration = ms(5);
 
 /// Takes the lock again and again until `stop` is cancelled, and counts how often it got the lock.
-async fn take_again_and_again(client: Client, stop: CancellationToken, served: Arc<AtomicU64>) {
+async fn take_again_and_again(client: Party, stop: CancellationToken, served: Arc<AtomicU64>) {
     let mut waiters = tokio::task::JoinSet::new();
     for _ in 0..WAITERS {
         let (lock, served) = (client.lock("a").cancelled_by(&stop), served.clone());
@@ -70,7 +70,7 @@ pub(crate) fn customer(role: &Role) {
     let (stop, served) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
     let (stopping, ears) = (stop.clone(), role.clone());
     runtime.block_on(async {
-        let client = Client::connect(&role.args()[0]).await.unwrap();
+        let client = Party::at(&role.args()[0]).await;
         client.ping().await.unwrap();
         role.say("ready");
         role.hear();
@@ -93,7 +93,7 @@ async fn eight_busy_processes_all_get_their_share(stage: &Stage) {
 
 async fn assert_shares_of_busy_processes(stage: &Stage, count: usize) {
     let mut customers: Vec<_> = (0..count)
-        .map(|_| Child::again("fairness::customer", &[&stage.url()]))
+        .map(|_| Child::again("fairness::customer", &[&stage.address()]))
         .collect();
     for customer in &mut customers {
         customer.hear(LIMIT);

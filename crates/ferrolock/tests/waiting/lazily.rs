@@ -4,7 +4,7 @@ use ferrolock::{Client, ErrorKind};
 use testkit::{Kind, Server};
 use tokio::time::Instant;
 
-use crate::stage::{assert_led_to, causes, ms, unique, waits};
+use crate::stage::{Party, assert_led_to, causes, ms, unique, waits};
 use crate::support::took;
 
 on_each_server!(a_lazy_client_waits_for_its_server);
@@ -12,11 +12,9 @@ on_each_server!(a_lazy_client_waits_for_its_server);
 async fn a_lazy_client_waits_for_its_server(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     server.kill();
-    let client = Client::builder()
-        .url(server.url())
-        .command_limit(ms(300))
-        .connect_lazy()
-        .unwrap();
+    let builder = Client::builder().url(server.url());
+    let client = builder.command_limit(ms(300)).connect_lazy().unwrap();
+    let client = Party::from(client);
     let early = client.lock(&name).try_lock().await.unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Unreachable, "{early}");
     let waiter = waits(&client, &name);

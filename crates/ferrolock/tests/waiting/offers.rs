@@ -4,12 +4,11 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use ferrolock::{Client, Guard, Lock};
 use testkit::process::{Child, Role};
 use testkit::{LIMIT, Monitor, Server, poll_once};
 use tokio::time::Instant;
 
-use crate::stage::{Stage, causes, listens, ms, unique};
+use crate::stage::{Party, Stage, TestGuard, TestLock, cause_of, causes, listens, ms, unique};
 
 stories!(
     a_future_polled_once_on_a_free_name_blocks_no_other_caller,
@@ -55,9 +54,9 @@ async fn a_future_polled_once_and_kept_blocks_no_other_caller(stage: &Stage) {
         let guard = behind.lock(&name).lock().await.unwrap();
 
         stage.took("behind an offer of 800 ms", begun, OFFER + ms(2));
-        let led = causes::of_guard(&guard);
+        let led = cause_of(&guard);
         match stage.is_virtual() {
-            true => assert_eq!(led, cause),
+            true => assert_eq!(Some(&*led), stage.kind().cause(cause)),
             // A poll may be due while the offer ends.
             false => assert!(
                 ["own_release", "message", "safety_poll"].contains(&&*led),
@@ -86,7 +85,7 @@ async fn an_offer_that_is_taken_in_time_is_a_hold_like_any_other(stage: &Stage) 
 pub(crate) fn other_process(role: &Role) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let client = Client::connect(&role.args()[0]).await.unwrap();
+        let client = Party::at(&role.args()[0]).await;
         role.say("ready");
         role.hear();
         let guard = client.lock(&role.args()[1]).lock().await.unwrap();
@@ -99,7 +98,7 @@ pub(crate) fn other_process(role: &Role) {
 
 async fn a_future_polled_once_and_kept_blocks_no_other_process(stage: &Stage) {
     let ((client, holder), name) = (stage.clients().await, unique("a"));
-    let mut other = Child::again("offers::other_process", &[&stage.url(), &name]);
+    let mut other = Child::again("offers::other_process", &[&stage.address(), &name]);
     other.hear(LIMIT);
     let watch = NotRenewed::of(stage);
     let lock = client.lock(&name).watchdog_lease(LEASE);
@@ -118,7 +117,7 @@ async fn a_future_polled_once_and_kept_blocks_no_other_process(stage: &Stage) {
 }
 
 /// A future of the client that was polled once while another client held the lock, and whose grant is on offer now.
-async fn offered(them: &Client, (client, lock): (&Client, &Lock)) -> Waiting {
+async fn offered(them: &Party, (client, lock): (&Party, &TestLock)) -> Waiting {
     let held = them.lock(lock.name()).lock().await.unwrap();
     let mut kept: Waiting = Box::pin(lock.lock());
     assert!(poll_once(kept.as_mut()).is_pending());
@@ -129,7 +128,7 @@ async fn offered(them: &Client, (client, lock): (&Client, &Lock)) -> Waiting {
     kept
 }
 
-type Waiting = Pin<Box<dyn Future<Output = ferrolock::Result<Guard>>>>;
+type Waiting = Pin<Box<dyn Future<Output = ferrolock::Result<TestGuard>>>>;
 
 /// Checks that no client has renewed an offer, because no caller held the lock: the server has set as many leases as it has
 /// written fields.

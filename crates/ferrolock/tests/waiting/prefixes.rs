@@ -2,9 +2,7 @@
 //!
 //! Both must derive the same channel from the name. A wrong channel only costs time, and shows only in the cause of the grant.
 
-use ferrolock::Client;
-
-use crate::stage::{Stage, assert_led_to, unique, waits};
+use crate::stage::{Party, Stage, assert_led_to, unique, waits};
 
 stories!(
     a_client_with_a_prefix_is_woken_by_one_without,
@@ -57,7 +55,6 @@ async fn assert_woken(stage: &Stage, holders: &str, waiters: &str, prefix: &str)
     }
 }
 
-async fn with_prefix(stage: &Stage, prefix: &str) -> Client {
-    let builder = stage.builder().key_prefix(prefix);
-    builder.connect().await.unwrap()
+async fn with_prefix(stage: &Stage, prefix: &str) -> Party {
+    stage.connect(stage.builder().key_prefix(prefix)).await
 }

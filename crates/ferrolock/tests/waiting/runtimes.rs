@@ -3,11 +3,11 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use ferrolock::{Client, Error, ErrorKind, Guard, Unlocked};
+use ferrolock::{Error, ErrorKind, Unlocked};
 use testkit::LIMIT;
 use tokio::runtime::Runtime;
 
-use crate::stage::{Stage, causes, unique};
+use crate::stage::{Party, Stage, TestGuard, listens, unique};
 
 stories_in_real_time!(
     a_free_name_needs_no_runtime_where_no_server_is_asked,
@@ -35,7 +35,7 @@ async fn waiters_return_closed_when_the_runtime_ends(stage: &Stage) {
         tokio::spawn(client.lock(&name).lock()),
         tokio::spawn(client.lock(&name).max_wait(LIMIT).lock()),
     ];
-    causes::attempted(&name, "confirmed", 1).await;
+    listens(&client, &name).await;
 
     end(theirs).await;
 
@@ -63,8 +63,8 @@ type Call<'a> = (
 
 /// Every call fails with `Closed`, also the second one of each.
 async fn assert_calls_return_closed<const N: usize>(
-    client: &Client,
-    held: &Guard,
+    client: &Party,
+    held: &TestGuard,
     names: [&str; N],
 ) {
     for name in names {
@@ -94,12 +94,10 @@ async fn assert_calls_return_closed<const N: usize>(
     }
 }
 
-async fn client_elsewhere(stage: &Stage) -> (Runtime, Client) {
-    let (theirs, builder) = (Runtime::new().unwrap(), stage.builder());
-    let client = theirs
-        .spawn(async { builder.connect().await.unwrap() })
-        .await
-        .unwrap();
+async fn client_elsewhere(stage: &Stage) -> (Runtime, Party) {
+    let theirs = Runtime::new().unwrap();
+    let connecting = Party::connect(stage.builder(), stage.kind());
+    let client = theirs.spawn(connecting).await.unwrap();
     (theirs, client)
 }
 

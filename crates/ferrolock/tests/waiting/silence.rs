@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrolock::{Client, ErrorKind, Result};
 use testkit::{Kind, Proxy, Server};
 
-use crate::stage::{listens, ms, unique};
+use crate::stage::{Party, listens, ms, unique};
 
 on_each_server!(
     every_call_to_a_server_that_is_down_ends_with_its_limit,
@@ -39,7 +39,7 @@ async fn every_call_ends(kind: Kind, fall_silent: impl FnOnce(&Server, &Proxy)) 
         .connect_limit(LIMIT)
         .command_limit(LIMIT)
         .unreachable_after(ENDLESS);
-    let client = builder.clone().connect().await.unwrap();
+    let client = Party::from(builder.clone().connect().await.unwrap());
     let them = Client::connect(server.url()).await.unwrap();
     let (hour, name) = (Duration::from_secs(3600), unique("busy"));
     let _busy = them.lock(&name).lease(hour).lock().await.unwrap();

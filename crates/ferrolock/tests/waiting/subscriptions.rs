@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use crate::stage::{assert_led_to, causes, channel, listens, ms, stories, unique, waits};
+use crate::stage::{Party, assert_led_to, causes, channel, listens, ms, stories, unique, waits};
 use crate::support::{connect, took};
 
 on_each_server!(
@@ -43,8 +43,8 @@ async fn wait_without_the_right_to_subscribe(kind: Kind) {
         .username("deaf")
         .password("pw")
         .connect()
-        .await
-        .unwrap();
+        .await;
+    let us = Party::from(us.unwrap());
     for _ in 0..3 {
         let name = unique("a");
         let held = them.lock(&name).lock().await.unwrap();

@@ -6,8 +6,15 @@ use ferrolock::Client;
 use testkit::Server;
 use tokio::time::Instant;
 
-pub(crate) async fn connect(server: &Server) -> Client {
-    Client::connect(server.url()).await.unwrap()
+use crate::stage::Party;
+
+pub(crate) async fn connect(server: &Server) -> Party {
+    connect_to(&server.url()).await
+}
+
+/// With plain locks.
+pub(crate) async fn connect_to(url: &str) -> Party {
+    Client::connect(url).await.unwrap().into()
 }
 
 /// Prints what was measured beside what is promised, and allows ten times the promise: the machine is shared.

@@ -7,13 +7,14 @@
 
 use std::time::Duration;
 
-use ferrolock::Client;
 use testkit::process::{Child, Role};
 use testkit::{Kind, LIMIT, Proxy, Server};
 use tokio::time::Instant;
 
-use crate::stage::{Stage, assert_led_to, causes, listens, ms, rests, unique, waits};
-use crate::support::{connect, took};
+use crate::stage::{
+    Party, Stage, assert_led_to, cause_of, causes, listens, ms, rests, unique, waits,
+};
+use crate::support::{connect, connect_to, took};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// A lease that ends while no safety poll is near: the first ones come after 0.75 to 1 s and after 2.25 to 3 s.
@@ -29,6 +30,11 @@ stories!(
 
 stories_of_processes!(
     a_waiter_gets_the_lock_that_another_process_releases,
+    a_waiter_gets_the_lock_of_a_process_that_was_killed,
+);
+
+stories_of_every_kind!(
+    a_waiter_gets_the_lock_after_a_release,
     a_waiter_gets_the_lock_of_a_process_that_was_killed,
 );
 
@@ -115,10 +121,10 @@ async fn a_waiter_gets_the_lock_when_a_delayed_unlock_is_due(stage: &Stage) {
 pub(crate) fn holder(role: &Role) {
     let runtime = crate::stage::stories::threads();
     runtime.block_on(async {
-        let [url, lease_ms, name] = role.args() else {
+        let [address, lease_ms, name] = role.args() else {
             panic!("three arguments: {role:?}");
         };
-        let client = Client::connect(url).await.unwrap();
+        let client = Party::at(address).await;
         let lock = client
             .lock(name)
             .watchdog_lease(ms(lease_ms.parse().unwrap()));
@@ -134,7 +140,7 @@ pub(crate) fn holder(role: &Role) {
 /// Starts another process; returns when it holds the lock.
 fn holder_elsewhere(stage: &Stage, lease: Duration, name: &str) -> Child {
     let lease = lease.as_millis().to_string();
-    let mut holder = Child::again("wakes::holder", &[&stage.url(), &lease, name]);
+    let mut holder = Child::again("wakes::holder", &[&stage.address(), &lease, name]);
     assert_eq!(holder.hear(LIMIT), "in");
     holder
 }
@@ -203,7 +209,7 @@ async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: K
         held.unlock().await.unwrap();
 
         let guard = waiter.await.unwrap();
-        led.push(causes::of_guard(&guard));
+        led.push(cause_of(&guard));
         guard.unlock().await.unwrap();
     }
     let polled = led.iter().filter(|cause| *cause == "safety_poll").count();
@@ -221,7 +227,7 @@ async fn a_waiter_gets_the_lock_after_its_subscriber_was_killed_under_it(kind: K
 async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
-    let us = Client::connect(proxy.url()).await.unwrap();
+    let us = connect_to(&proxy.url()).await;
     let them = connect(&server).await;
     let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
     let waiter = waits(&us, &name);
@@ -242,7 +248,7 @@ async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_listen(kind: 
 async fn a_waiter_gets_a_lock_that_was_released_while_it_could_not_ask(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
-    let us = Client::connect(proxy.url()).await.unwrap();
+    let us = connect_to(&proxy.url()).await;
     let them = connect(&server).await;
     let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
     let waiter = waits(&us, &name);
@@ -267,7 +273,7 @@ fn contains(sent: &[u8], word: &str) -> bool {
 async fn a_waiter_gets_the_lock_although_the_message_was_lost(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
-    let us = Client::connect(proxy.url()).await.unwrap();
+    let us = connect_to(&proxy.url()).await;
     let them = connect(&server).await;
     let held = them.lock(&name).lease(HOUR).lock().await.unwrap();
     let waiter = waits(&us, &name);
@@ -286,7 +292,7 @@ async fn a_waiter_gets_the_lock_although_the_message_was_lost(kind: Kind) {
 async fn a_waiter_needs_no_message_from_its_own_client(kind: Kind) {
     let (server, name) = (Server::start(kind), unique("a"));
     let proxy = Proxy::start(server.address());
-    let us = Client::connect(proxy.url()).await.unwrap();
+    let us = connect_to(&proxy.url()).await;
     let held = us.lock(&name).lease(HOUR).lock().await.unwrap();
     let waiter = waits(&us, &name);
     rests(&us, &name).await;
