@@ -106,12 +106,11 @@ fn scheme(name: Arc<str>, client: &str, times: FairTimes) -> Result<Arc<dyn Sche
     Ok(Arc::new(FairScheme::new(name, client, times)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
     use crate::{Client, ErrorKind};
 
-    #[cfg(feature = "embedded")]
     #[tokio::test]
     async fn times_that_make_no_sense_show_at_the_first_use() {
         let lock = |dead, wait| {
