@@ -8,11 +8,11 @@
 --
 -- First looks at all of them, with everything that could fail; writes only if all are free or have the field, which means that
 -- this very call ran before. A lock that cannot be taken all the same gives back those before it.
-local seen = ARGV[1]
-local count = (#ARGV - 1) / 4
+local keys, args, seen = KEYS, ARGV, ARGV[1]
+local count = (#args - 1) / 4
 
 for row = 1, count do
-    local lock, field = KEYS[row], ARGV[row * 4 - 2]
+    local lock, field = keys[row], args[row * 4 - 2]
     local left = redis.call('PTTL', lock)
     if left ~= -2 and redis.call('HEXISTS', lock, field) == 0 then
         return { row, left }
@@ -20,16 +20,16 @@ for row = 1, count do
 end
 local reply, extra = { 0 }, count
 for row = 1, count do
-    local lock, field, lease = KEYS[row], ARGV[row * 4 - 2], ARGV[row * 4 - 1]
-    local has_fence, who = ARGV[row * 4] == '1', ARGV[row * 4 + 1]
+    local lock, field, lease = keys[row], args[row * 4 - 2], args[row * 4 - 1]
+    local has_fence, who = args[row * 4] == '1', args[row * 4 + 1]
     local last_fence, details, taken
     if has_fence then
         extra = extra + 1
-        last_fence = KEYS[extra]
+        last_fence = keys[extra]
     end
     if who ~= '' then
         extra = extra + 1
-        details = KEYS[extra]
+        details = keys[extra]
     end
     if has_fence then
         taken = grant(lock, last_fence, details, field, lease, seen, who)
@@ -38,7 +38,7 @@ for row = 1, count do
     end
     if type(taken) == 'table' then
         for before = 1, row - 1 do
-            redis.call('HDEL', KEYS[before], ARGV[before * 4 - 2])
+            redis.call('HDEL', keys[before], args[before * 4 - 2])
         end
         return taken
     end
