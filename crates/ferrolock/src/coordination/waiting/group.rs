@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::holding::hold::Hold;
@@ -56,10 +57,13 @@ pub(crate) async fn acquire_together(
     let times = requests.iter().map(|request| offer_time(&request.terms));
     let overdue = core.now().after(times.min().unwrap_or_default());
     let place = Arc::new(Mutex::new(Some(group)));
-    let left_alone = place.clone();
-    let alarm = core
-        .keeper()
-        .alarm(core, overdue, move || give_back(&left_alone));
+    let taken_over = Arc::new(Notify::new());
+    let (left_alone, tells) = (place.clone(), taken_over.clone());
+    let alarm = core.keeper().alarm(core, overdue, move || {
+        give_back(&left_alone);
+        // The answer wakes the caller no longer.
+        tells.notify_one();
+    });
     let caller = GroupCaller {
         core,
         place: &place,
@@ -72,28 +76,30 @@ pub(crate) async fn acquire_together(
         }
     };
     let mut cancelled = std::pin::pin!(cancelled);
+    let mut overdue = std::pin::pin!(taken_over.notified());
     let reply = poll_fn(|cx| {
-        if let Some(group) = &mut *unpoisoned(&place) {
-            if let Poll::Ready(reply) = group.poll_reply(cx) {
-                return Poll::Ready(Some(reply));
-            }
-        } else {
+        if overdue.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
+        let mut at_work = unpoisoned(&place);
+        let Some(group) = &mut *at_work else {
+            return Poll::Ready(None);
+        };
+        // Taken out under the same lock: the alarm must not poll it once more.
+        if let Poll::Ready(reply) = group.poll_reply(cx) {
+            return Poll::Ready(at_work.take().map(|group| (group, reply)));
+        }
+        drop(at_work);
         cancelled.as_mut().poll(cx).map(|()| None)
     })
     .await;
-    let group = unpoisoned(&place).take();
+    let is_overdue = unpoisoned(&place).is_none();
     drop(caller);
-    match (group, reply) {
-        (Some(group), Some(reply)) => group.read(reply),
+    match reply {
+        Some((group, reply)) => group.read(reply),
+        None if is_overdue => Together::Unknown,
         // Cancelled: the caller's next step says so.
-        (Some(group), None) => {
-            release_in_background(group);
-            Together::OneByOne
-        }
-        // The alarm has rung.
-        (None, _) => Together::Unknown,
+        None => Together::OneByOne,
     }
 }
 
@@ -118,13 +124,17 @@ fn give_back(place: &Mutex<Option<Group>>) {
     taken.into_iter().for_each(release_in_background);
 }
 
-/// Waits for the answer and gives back what was granted.
+/// Waits for the answer and gives back what was granted. If the answer stays out, or there is no runtime, the drop of the
+/// attempts makes the debts.
 fn release_in_background(mut group: Group) {
-    // Without a runtime the drop of the attempts makes the debts.
     if let Ok(runtime) = group.core.runtime().cloned() {
         runtime.spawn(async move {
-            let reply = poll_fn(|cx| group.poll_reply(cx)).await;
-            if let Together::Granted(holds) = group.read(reply) {
+            let core = group.core.clone();
+            let limit = core.now().after(core.settings.command_limit / 2);
+            let answer = poll_fn(|cx| group.poll_reply(cx));
+            if let Some(reply) = core.until(limit, answer).await
+                && let Together::Granted(holds) = group.read(reply)
+            {
                 holds.into_iter().for_each(Hold::release_in_background);
             }
         });

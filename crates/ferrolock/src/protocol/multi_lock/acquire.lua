@@ -8,8 +8,7 @@
 --
 -- First looks at all of them, with everything that could fail; writes only if all are free or have the field, which means that
 -- this very call ran before. A lock that cannot be taken all the same gives back those before it.
-local keys, args = KEYS, ARGV
-local seen = args[1]
+local keys, args, seen = KEYS, ARGV, ARGV[1]
 local count = (#args - 1) / 4
 
 for row = 1, count do
