@@ -128,7 +128,8 @@ impl Scheme for FencedScheme {
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         let fence = match &reply {
             Value::Bytes(digits) => std::str::from_utf8(digits).ok(),
-            _ => return lock::read_acquire(reply),
+            Value::Int(_) => return lock::read_acquire(reply),
+            _ => None,
         };
         match fence.and_then(|digits| digits.parse().ok()) {
             Some(fence) => Ok(AttemptReply::Granted(Granted {

@@ -5,14 +5,15 @@
 --
 -- Free: the fence is one more than the last and than what the client has seen, and at least the server's time in
 -- microseconds: so it grows also when the data was lost. It is written before the lock is taken. Field already there:
--- this very call ran before, and no other holder came since: granted with the last fence. Otherwise busy.
+-- this very call ran before, and no other holder came since: granted with the last fence, or a new one if that was
+-- deleted. Otherwise busy.
 local function grant(lock, last_fence, details, field, lease, seen, who)
     local left = redis.call('PTTL', lock)
     if left ~= -2 and redis.call('HEXISTS', lock, field) == 0 then
         return left
     end
     local last = redis.call('GET', last_fence)
-    if left ~= -2 then
+    if left ~= -2 and last then
         return last
     end
     local known = tonumber(last or 0)
@@ -26,5 +27,5 @@ local function grant(lock, last_fence, details, field, lease, seen, who)
     end
     fence = string.format('%.0f', fence)
     redis.call('SET', last_fence, fence)
-    return take(lock, details, field, lease, who) or fence
+    return left == -2 and take(lock, details, field, lease, who) or fence
 end

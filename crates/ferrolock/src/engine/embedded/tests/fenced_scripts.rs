@@ -163,6 +163,21 @@ async fn a_last_fence_that_is_none_is_refused_and_nothing_is_taken() {
     }
 }
 
+/// The reply to the first call was lost, and so was the last fence.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_acquire_whose_fence_was_deleted_has_a_new_one() {
+    let table = fenced();
+    let fence = table.fence("a:1", 0);
+    table.eval(&format!("redis.call('DEL', '{LAST}')"));
+
+    let again = table.fence("a:1", fence);
+
+    assert_eq!(again, fence + 1);
+    assert_eq!(table.fence("a:1", 0), again);
+    table.release("a:1", 0);
+    assert_eq!(table.fence("b:1", 0), again + 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn force_unlock_leaves_the_last_fence() {
     let table = fenced();
