@@ -9,7 +9,7 @@ use tokio::time::Instant;
 on_each_server!(
     two_stopped_or_killed_nodes_of_five_cost_no_time_limit,
     three_stopped_nodes_of_five_are_a_clear_error_and_nothing_is_left,
-    a_node_that_was_killed_and_came_back_empty_does_not_make_two_holders,
+    nodes_that_lost_their_data_do_not_make_two_holders,
     connecting_is_content_with_a_majority,
 );
 
@@ -83,7 +83,7 @@ async fn three_stopped_nodes_of_five_are_a_clear_error_and_nothing_is_left(kind:
         .unwrap();
 }
 
-async fn a_node_that_was_killed_and_came_back_empty_does_not_make_two_holders(kind: Kind) {
+async fn nodes_that_lost_their_data_do_not_make_two_holders(kind: Kind) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start(kind)).collect();
     let connect = async || quorum(&servers).await.rejoin_after(Duration::from_secs(60));
     let (us, them) = (connect().await, connect().await);
@@ -93,9 +93,11 @@ async fn a_node_that_was_killed_and_came_back_empty_does_not_make_two_holders(ki
         servers[server].command(&["FLUSHALL"]);
     }
 
-    let error = them.lock("x").try_lock().await.unwrap_err();
-
-    assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
+    // Busy, if the node that remembers answers before one that does not.
+    match them.lock("x").try_lock().await {
+        Ok(taken) => assert!(taken.is_none()),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}"),
+    }
     drop(guard);
 }
 
