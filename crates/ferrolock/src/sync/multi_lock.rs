@@ -20,7 +20,7 @@ use crate::sync::multi_lock::taking::Taking;
 use crate::sync::target::Target;
 
 /// Several locks, of any kinds, clients and engines, held as one: all or none. Made by [`and`](Lock::and),
-/// [`new`](MultiLock::new) or `collect()`.
+/// `MultiLock::new` or `collect()`.
 ///
 /// # Guarantees
 /// All members are taken in one fixed order, whatever order they were given in, so two multi locks never wait for each other
