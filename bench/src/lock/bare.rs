@@ -6,7 +6,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use testkit::Server;
 
-const ACQUIRE: &str = include_str!("../../../crates/ferrolock/src/protocol/lock/acquire.lua");
+const ACQUIRE: &str = concat!(
+    include_str!("../../../crates/ferrolock/src/protocol/lock/take.lua"),
+    "\n",
+    include_str!("../../../crates/ferrolock/src/protocol/lock/acquire.lua"),
+);
 const RELEASE: &str = concat!(
     include_str!("../../../crates/ferrolock/src/protocol/lock/set_count.lua"),
     "\n",
