@@ -27,6 +27,9 @@ pub(super) enum LockKind {
     Spin,
 }
 
+/// The limit of the question, after several names were granted, under which owners they are held: the command waits for it.
+const OWNERS_MAX: Duration = Duration::from_secs(1);
+
 /// The lock of a run.
 #[derive(Debug)]
 pub(super) enum Target {
@@ -230,20 +233,26 @@ impl Target {
             member.and_then(|member| Some(member.fence()?.to_string()))
         };
         let fences = self.names().iter().filter_map(fence).collect();
+        // A server that does not answer in time leaves them out: they only keep a run inside from waiting for itself.
+        let owners = tokio::time::timeout(OWNERS_MAX, self.owners_of(client)).await;
+        Granted {
+            guard: guard.erase(),
+            owners: owners.unwrap_or_default(),
+            fences,
+        }
+    }
+
+    /// Under which owner that client holds each name.
+    async fn owners_of(&self, client: &Client) -> Vec<String> {
         let mut owners = Vec::new();
         for name in self.names() {
-            // A server that does not answer now leaves it out: it only keeps a run inside from waiting for itself.
             let holders = name.holders().await.unwrap_or_default();
             let mut ours = holders
                 .iter()
                 .filter(|holder| holder.owner.client() == client.id());
             owners.extend(ours.next().map(|holder| holder.owner.to_string()));
         }
-        Granted {
-            guard: guard.erase(),
-            owners,
-            fences,
-        }
+        owners
     }
 }
 
