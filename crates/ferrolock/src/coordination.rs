@@ -34,6 +34,7 @@ mod late_replies_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod leftovers_tests;
 pub(crate) mod names;
+mod number_hash;
 mod process;
 mod random;
 mod send;

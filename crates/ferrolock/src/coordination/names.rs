@@ -1,12 +1,12 @@
 //! What a client knows of each name: its holders and waiters in this client.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::coordination::holding::count::{Few, ReleaseEnd};
+use crate::coordination::number_hash::ByNumber;
 use crate::coordination::waiting::Request;
 use crate::coordination::waiting::driver::Driver;
 use crate::coordination::waiting::first::Begun;
@@ -19,7 +19,7 @@ use crate::protocol::scheme::{OwnHold, Sibling, Subject};
 /// All names that calls of this client hold or wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    entries: HashMap<Subject, NameEntry>,
+    entries: ByNumber<Subject, NameEntry>,
 }
 
 /// One name.

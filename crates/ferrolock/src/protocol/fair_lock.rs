@@ -124,10 +124,7 @@ impl FairScheme {
                 "ferrolock_fair_amnesty",
             ]
             .map(|prefix| prefixed(prefix, &name)),
-            subject: Subject {
-                name,
-                line: Line::Fair,
-            },
+            subject: Subject::new(name, Line::Fair),
         }
     }
 

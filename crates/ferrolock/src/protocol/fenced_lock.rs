@@ -69,7 +69,7 @@ impl FencedScheme {
             plain: PlainScheme::new(name.clone()),
             last_fence: last_fence(&name),
             node: None,
-            subject: Subject { name, line },
+            subject: Subject::new(name, line),
         }
     }
 

@@ -38,10 +38,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_no_lock_is_named_with_what_it_holds() {
-        let subject = Subject {
-            name: "orders".into(),
-            line: Line::Lock,
-        };
+        let subject = Subject::new("orders".into(), Line::Lock);
 
         let told = wrong_type(&subject, Some(Value::Bytes(b"string".to_vec())));
         let unknown = wrong_type(&subject, None);

@@ -53,7 +53,7 @@ impl PlainScheme {
         let keys = LockKeys::new(name.clone());
         let line = Line::Lock;
         Self {
-            subject: Subject { name, line },
+            subject: Subject::new(name, line),
             waiting: Waiting {
                 channel: Some(keys.channel.clone()),
                 pace: PACE,

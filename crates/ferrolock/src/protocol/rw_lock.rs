@@ -125,7 +125,7 @@ impl RwKeys {
 
     fn subject(&self, line: Line) -> Subject {
         let name = self.lock.clone();
-        Subject { name, line }
+        Subject::new(name, line)
     }
 
     /// The key that lives as long as a read hold.

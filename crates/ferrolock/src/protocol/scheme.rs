@@ -4,7 +4,8 @@
 //! asks the scheme for calls, has it read their replies, and takes how a kind waits as data.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
@@ -123,10 +124,30 @@ impl dyn Scheme {
 }
 
 /// A kind on a name: each has its own line, its own re-entry and its own guards.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
-    pub(crate) name: Arc<str>,
+    /// Computed once: an acquire and its release look six times into the table of names.
+    hash: u64,
     pub(crate) line: Line,
+    pub(crate) name: Arc<str>,
+}
+
+impl Subject {
+    pub(crate) fn new(name: Arc<str>, line: Line) -> Self {
+        // Random in each process: names come from users, who must not choose which of them collide.
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self {
+            hash: KEYS.hash_one((&name, line)),
+            line,
+            name,
+        }
+    }
+}
+
+impl Hash for Subject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
 }
 
 /// The kinds of lines.

@@ -47,7 +47,7 @@ impl Several {
                 is_courteous: false,
                 is_shared: false,
             },
-            subject: Subject { name, line },
+            subject: Subject::new(name, line),
             channel,
         }
     }

@@ -42,7 +42,7 @@ impl SpinScheme {
                 is_courteous: false,
                 is_shared: false,
             },
-            subject: Subject { name, line },
+            subject: Subject::new(name, line),
         }
     }
 }

@@ -9,9 +9,10 @@
 //! Tries come at once, after 1, 3 and 10 s, then regularly: a release every 10 s, until the longest lease that the
 //! server was asked for is over and the tenure leaves; a field every third of its lease, and at least every 10 s.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::coordination::number_hash::ByNumber;
 use crate::engine::Tick;
 
 /// The pauses after the first tries; then they are regular.
@@ -28,7 +29,7 @@ const PAUSE_BRISK: Duration = Duration::from_millis(10);
 /// What is owed, by number.
 #[derive(Debug)]
 pub(super) struct Debts<T> {
-    entries: HashMap<u64, Debt<T>>,
+    entries: ByNumber<u64, Debt<T>>,
     timers: BTreeSet<(Tick, u64)>,
     next_id: u64,
 }
@@ -96,7 +97,7 @@ pub(super) enum DebtDue<T> {
 impl<T: Clone> Debts<T> {
     pub(super) fn new() -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: ByNumber::default(),
             timers: BTreeSet::new(),
             next_id: 1,
         }

@@ -11,17 +11,18 @@
 //! | kept, renewal under way | the renewal's limit (the command limit, or a sixth of the lease), or its deadline | tried again after a thirtieth of the lease, every other time over the spare connection; or lost |
 //! | kept, the call it shared was refused | nothing | asked for at once, alone until it is confirmed |
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::coordination::keeper::batch::Grid;
+use crate::coordination::number_hash::ByNumber;
 use crate::engine::Tick;
 use crate::options::Terms;
 
 /// Holds by number, and their timers in order.
 #[derive(Debug)]
 pub(super) struct Watch<H> {
-    entries: HashMap<u64, Entry<H>>,
+    entries: ByNumber<u64, Entry<H>>,
     timers: BTreeSet<(Tick, u64)>,
     grid: Grid,
     /// How many renewed holds have which lease.
@@ -77,7 +78,7 @@ pub(super) struct Renewal<H> {
 impl<H: Clone> Watch<H> {
     pub(super) fn new(grid: Grid) -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: ByNumber::default(),
             timers: BTreeSet::new(),
             grid,
             leases: BTreeMap::new(),
