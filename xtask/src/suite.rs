@@ -21,7 +21,7 @@ pub(crate) use report::Report;
 pub(crate) use runner::Order;
 
 /// The workspace with everything in it.
-const ALL: [&str; 2] = ["--workspace", "--all-features"];
+pub(crate) const ALL: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Where the tests are, and what they run on.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ pub(crate) fn cargo_test(root: &Path) -> Command {
     let mut command = shell::cargo(root);
     command.arg("test");
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", (2 * threads).to_string());
+        command.env("RUST_TEST_THREADS", (4 * threads).to_string());
     }
     command
 }

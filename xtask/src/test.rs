@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check, in order, until one fails.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::java::Java;
@@ -191,9 +192,33 @@ fn tests(run: &mut Run) -> Result<(), String> {
     done
 }
 
-/// The tests as they run for a user who has cloned the repository and installed nothing.
+/// What a user meets who has cloned the repository and installed nothing: default features, no server, no Java.
+///
+/// With default features all tests are checked, and the test tools, which say what is not run, are built and run. All other
+/// tests run once more as they were built for the step `tests`, without servers: building all of them a second time took
+/// longer than everything else. What needs no server has just run, and is skipped.
 fn plain(run: &mut Run) -> Result<(), String> {
-    let mut command = suite::cargo_test(&run.root);
+    shell::run(shell::cargo(&run.root).args(["check", "--tests", "--examples"]))?;
+    let mut tools = suite::cargo_test(&run.root);
+    tools.args(["-p", "testkit"]);
+    without_servers(tools)?;
+    let mut rest = suite::cargo_test(&run.root);
+    rest.args(suite::ALL).args(["--tests", "--"]);
+    rest.args(SERVERLESS.map(|part| format!("--skip={part}")));
+    without_servers(rest)
+}
+
+/// Parts of the paths of tests that need no server.
+const SERVERLESS: [&str; 6] = [
+    "memory::",
+    "file::",
+    "storm::",
+    "removed::",
+    "embedded::",
+    "coordination::",
+];
+
+fn without_servers(mut command: Command) -> Result<(), String> {
     command.env_remove("CI");
     Servers::hide_from(&mut command);
     Java::hide_from(&mut command);
