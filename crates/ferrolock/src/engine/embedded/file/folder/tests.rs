@@ -34,6 +34,28 @@ fn with_mischief<R>(at: usize, mischief: Mischief, work: impl FnOnce() -> R) -> 
     MISCHIEF.take().is_none().then_some(done)
 }
 
+/// Each in a process of its own. Locks on files are passed on to a process that another test starts, and stay until that one
+/// has become its program: a file that was closed here would be locked for a moment longer, by no one that uses the store.
+macro_rules! alone {
+    ($($test:ident),* $(,)?) => {
+        mod alone {
+            $(#[test]
+            fn $test() {
+                testkit::process::alone(super::$test);
+            })*
+        }
+    };
+}
+
+alone!(
+    a_store_can_be_opened_after_a_part_was_removed_while_it_was_begun,
+    beginning_a_store_in_a_removed_directory_leaves_the_new_store_whole,
+    beginning_a_store_in_a_removed_directory_adds_nothing_to_the_new_one,
+    two_processes_never_begin_a_store_in_one_directory,
+    a_store_can_be_opened_after_a_part_was_removed_during_a_join,
+    half_a_store_is_begun_anew_once_no_process_uses_it,
+);
+
 /// A directory that is not made yet.
 fn nowhere() -> (tempfile::TempDir, StorePlace) {
     let around = testkit::store_folder();
@@ -97,7 +119,6 @@ fn at_each_step(mut story: impl FnMut(usize) -> bool) -> usize {
     (0..).find(|at| !story(*at)).unwrap()
 }
 
-#[test]
 fn a_store_can_be_opened_after_a_part_was_removed_while_it_was_begun() {
     for part in PARTS {
         let mut in_half = Vec::new();
@@ -141,7 +162,6 @@ fn assert_removal_is_noticed(begun: Result<FolderTry, Failure>, at: usize) {
 
 /// Once, a process that began a store went on in a directory that another process had made anew meanwhile, and removed that
 /// one's files: later processes failed with `CORRUPT`. Or it put its own files there before the other's header: `FOREIGN`.
-#[test]
 fn beginning_a_store_in_a_removed_directory_leaves_the_new_store_whole() {
     let steps = at_each_step(|at| {
         let (_around, place) = nowhere();
@@ -165,7 +185,6 @@ fn beginning_a_store_in_a_removed_directory_leaves_the_new_store_whole() {
 }
 
 /// The new directory is still empty.
-#[test]
 fn beginning_a_store_in_a_removed_directory_adds_nothing_to_the_new_one() {
     at_each_step(|at| {
         let (_around, place) = nowhere();
@@ -187,7 +206,6 @@ fn beginning_a_store_in_a_removed_directory_adds_nothing_to_the_new_one() {
 
 /// The header is removed while a process begins a store, and another process begins one in the same directory: it has to
 /// wait.
-#[test]
 fn two_processes_never_begin_a_store_in_one_directory() {
     at_each_step(|at| {
         let (_around, place) = nowhere();
@@ -220,7 +238,6 @@ fn two_processes_never_begin_a_store_in_one_directory() {
 }
 
 /// LMDB makes a file that is missing when it opens a map. Once, others took the store for one with replaced parts then.
-#[test]
 fn a_store_can_be_opened_after_a_part_was_removed_during_a_join() {
     for part in PARTS {
         let steps = at_each_step(|at| {
@@ -248,7 +265,6 @@ fn a_store_can_be_opened_after_a_part_was_removed_during_a_join() {
 }
 
 /// What is left of a store is not begun anew while a process uses it, and is when none does.
-#[test]
 fn half_a_store_is_begun_anew_once_no_process_uses_it() {
     for part in ["turn", "sessions", "data.mdb", "lock.mdb"] {
         let (_around, place) = nowhere();
