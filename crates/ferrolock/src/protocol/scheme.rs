@@ -28,8 +28,8 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     fn subject(&self) -> &Subject;
 
     /// The lines whose attempts wait while a release of this one is not answered: such an attempt could find our own hold.
-    fn barred(&self) -> SmallVec<[Subject; 1]> {
-        smallvec![self.subject().clone()]
+    fn barred(&self) -> Lines {
+        Lines::OWN
     }
 
     fn waiting(&self) -> &Waiting;
@@ -120,6 +120,24 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
 impl dyn Scheme {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.subject().name
+    }
+}
+
+/// Lines of one name: a scheme's own, and that of its sibling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) own: bool,
+    pub(crate) sibling: bool,
+}
+
+impl Lines {
+    pub(crate) const NONE: Self = Self::new(false, false);
+    pub(crate) const OWN: Self = Self::new(true, false);
+    pub(crate) const SIBLING: Self = Self::new(false, true);
+    pub(crate) const BOTH: Self = Self::new(true, true);
+
+    const fn new(own: bool, sibling: bool) -> Self {
+        Self { own, sibling }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::coordination::holding::count::{After, Few, Op, Outcome, Phase, ReleaseEnd};
+use crate::coordination::holding::count::{After, Op, Outcome, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
 use crate::coordination::holding::tenure::TenureState;
@@ -22,7 +22,7 @@ use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
 use crate::protocol::call::{Call, Value};
-use crate::protocol::scheme::{Release, Standing, Subject, read_release, read_standing};
+use crate::protocol::scheme::{Lines, Release, Standing, Subject, read_release, read_standing};
 
 /// How long an unlock waits for a renewal of its hold that is under way. A renewal that runs after the release does no harm:
 /// its field is gone.
@@ -294,12 +294,12 @@ impl Tenure {
         // Once it is over, no other release follows, whatever this one was.
         let barring = match last || over {
             true => std::mem::take(&mut state.barring),
-            false => Few::new(),
+            false => Lines::NONE,
         };
         if over {
             names.change(self.scheme.subject(), |entry| entry.tenure_ended(self));
         }
-        self.lift_barrier(&mut names, &barring, answered.end);
+        self.lift_barrier(&mut names, barring, answered.end);
         let refused = answered
             .error
             .clone()
@@ -319,22 +319,32 @@ impl Tenure {
     /// Attempts of this client wait from now on, if a release that leaves nothing was decided. Raised when the hold leaves,
     /// not when the release is sent: an attempt could be sent in between.
     fn raise_barrier(&self, names: &mut Names, state: &mut TenureState, now: Tick) {
-        if state.count.phase() != Phase::Closed || !state.barring.is_empty() {
+        if state.count.phase() != Phase::Closed || state.barring != Lines::NONE {
             return;
         }
-        for subject in self.scheme.barred() {
-            // Holders of a shared kind come and go all the time. A caller that waited before this release began does not
-            // wait for it: else it might never attempt.
-            if !self.scheme.waiting().is_shared || !names.is_waited_for(&subject) {
-                names.release_begins(&subject, now);
-                state.barring.push(subject);
+        // Holders of a shared kind come and go all the time. A caller that waited before this release began does not wait
+        // for it: else it might never attempt.
+        let is_shared = self.scheme.waiting().is_shared;
+        let mut bar = |subject: &Subject| {
+            let bars = !is_shared || !names.is_waited_for(subject);
+            if bars {
+                names.release_begins(subject, now);
             }
-        }
+            bars
+        };
+        let barred = self.scheme.barred();
+        state.barring = Lines {
+            own: barred.own && bar(self.scheme.subject()),
+            sibling: barred.sibling
+                && (self.scheme.sibling()).is_some_and(|sibling| bar(&sibling.subject)),
+        };
     }
 
     /// Attempts of this client no longer wait.
-    pub(super) fn lift_barrier(&self, names: &mut Names, barring: &[Subject], end: ReleaseEnd) {
-        for subject in barring {
+    pub(super) fn lift_barrier(&self, names: &mut Names, barring: Lines, end: ReleaseEnd) {
+        let own = barring.own.then(|| self.scheme.subject());
+        let sibling = self.scheme.sibling().filter(|_| barring.sibling);
+        for subject in own.into_iter().chain(sibling.map(|other| &other.subject)) {
             names.change(subject, |entry| entry.release_ended(&self.core, end));
         }
     }
