@@ -39,7 +39,7 @@ async fn ours_goes_on_when_a_jvm_dies_that_holds_a_lock_of_each_sort(scene: &Sce
             .iter()
             .map(|url| mortal.client(url).watchdog(LEASE).open());
         let clients: Vec<JavaClient> = clients.collect();
-        ground.sort.javas(&clients, "a", false).lock().unwrap();
+        ground.sort.javas(&clients, "a").lock().unwrap();
         open.extend(clients);
         let lock = ground.our_lock();
         assert!(

@@ -38,10 +38,10 @@ impl Sort {
         Self::ALL.into_iter().find(named).expect("a sort")
     }
 
-    /// Java's lock of a thread; `backwards`: with its members in the other order.
-    pub(crate) fn javas(self, clients: &[JavaClient], thread: &str, backwards: bool) -> JavaLock {
+    /// Java's lock of a thread.
+    pub(crate) fn javas(self, clients: &[JavaClient], thread: &str) -> JavaLock {
         let caller = clients[0].thread(thread);
-        let mut members: Vec<JavaLock> = match self {
+        let members: Vec<JavaLock> = match self {
             Self::Fenced => return caller.fenced(self.name()),
             Self::Spin => return caller.spin(self.name()),
             Self::Multi => MEMBERS.map(|name| caller.lock(name)).into(),
@@ -52,9 +52,6 @@ impl Sort {
                     .collect()
             }
         };
-        if backwards {
-            members.reverse();
-        }
         match self {
             Self::Red => caller.red(&members),
             _ => caller.multi(&members),
@@ -110,7 +107,7 @@ impl Ground {
 
     /// Java's lock of a thread.
     pub(crate) fn java(&self, thread: &str) -> JavaLock {
-        self.sort.javas(&self.javas, thread, false)
+        self.sort.javas(&self.javas, thread)
     }
 
     /// Our lock; every call of a handle has an owner of its own.
