@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use testkit::fixtures::{
     Call, Caller, Content, KeyState, Message, Outcome, Primitive, Scenario, Step, Ttl, Word,
 };
-use testkit::{Entry, LIMIT, Reply, Server, eventually_async};
+use testkit::{LIMIT, Reply, Server, Value, eventually_async};
 
 use crate::actor::{Actor, Seen, names};
 use crate::differences::{Habit, Instead, Ours, difference};
@@ -240,18 +240,26 @@ impl<'a> Player<'a> {
 
     /// Waits for what comes after a call has returned: a node that answers last joins the hold, and a place in a queue goes.
     async fn settled(&self, at: &str, expected: &[KeyState]) {
-        let kind = match self.scenario.primitive {
-            Primitive::RedLock => "hash",
-            _ if self.is_fair() => "list",
-            _ => return,
+        let is_counted = |kind: &str| match self.scenario.primitive {
+            Primitive::RedLock => kind == "hash",
+            _ => self.is_fair() && kind == "list",
         };
-        let wanted = expected.iter().filter(|state| state.kind == kind).count();
+        let size = |value: &Content| match value {
+            Content::List(waiters) => waiters.len(),
+            _ => 1,
+        };
+        let expected = expected.iter().filter(|state| is_counted(&state.kind));
+        let wanted: usize = expected.map(|state| size(&state.value)).sum();
         let is_there = async || {
             let found = self.server.dump();
-            let is_meant = |entry: &&Entry| entry.kind == kind && !is_own_of_queue(&entry.key);
-            found.iter().filter(is_meant).count() == wanted
+            let found = found.iter().filter(|entry| is_counted(&entry.kind));
+            let sizes = found.map(|entry| match &entry.value {
+                Value::List(waiters) => waiters.len(),
+                _ => 1,
+            });
+            sizes.sum::<usize>() == wanted
         };
-        eventually_async(LIMIT, &format!("{at}: {wanted} of type {kind}"), is_there).await;
+        eventually_async(LIMIT, &format!("{at}: {wanted} holds or waiters"), is_there).await;
     }
 
     async fn check_journal(
