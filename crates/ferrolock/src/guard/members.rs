@@ -7,7 +7,7 @@ use crate::coordination::holding::bundle::{Bundle, Enough};
 use crate::coordination::holding::hold::{Follower, Status};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::Boxed;
-use crate::error::{Error, LostReason, NodeError, Result};
+use crate::error::{Error, ErrorKind, LostReason, NodeError, Result};
 use crate::guard::gather::gather;
 use crate::guard::{AnyGuard, Holding, Unlocked};
 
@@ -210,8 +210,40 @@ pub(crate) async fn done_with<T>(work: Vec<Errand<T>>, enough: Enough) -> Result
         _ if count >= enough.need() => Ok(done),
         (Some(first), Enough::All(_)) => Err(first.error().clone().with_nodes(failed)),
         (None, Enough::All(_)) => Ok(done),
-        (_, Enough::MajorityOf(nodes)) => Err(Error::no_quorum(count, nodes).with_nodes(failed)),
+        (_, Enough::MajorityOf(nodes)) => Err(no_majority(count, nodes, failed)),
     }
+}
+
+/// Why a majority of that many nodes was not had.
+///
+/// `NoQuorum` is an error that may pass. It is not the reason if the call is at fault, or if so many nodes have lost the hold
+/// or are closed that there can be no majority: a caller that tries again while an error may pass would never end.
+pub(crate) fn no_majority(had: usize, nodes: usize, failed: Vec<NodeError>) -> Error {
+    if let Some(error) = fault_of_call(&failed) {
+        return error;
+    }
+    let is_over = |node: &&NodeError| {
+        let kind = node.error().kind();
+        matches!(kind, ErrorKind::Lost | ErrorKind::Closed)
+    };
+    let over: Vec<_> = failed.iter().filter(is_over).collect();
+    let spare = nodes.saturating_sub(Enough::MajorityOf(nodes).need());
+    let error = match over.as_slice() {
+        [first, ..] if over.len() > spare => first.error().clone(),
+        _ => Error::no_quorum(had, nodes),
+    };
+    error.with_nodes(failed)
+}
+
+/// An error that no node is to blame for.
+pub(crate) fn fault_of_call(failed: &[NodeError]) -> Option<Error> {
+    let is_its = |node: &&NodeError| {
+        matches!(
+            node.error().kind(),
+            ErrorKind::Cancelled | ErrorKind::Invalid | ErrorKind::WouldDeadlock
+        )
+    };
+    failed.iter().find(is_its).map(|node| node.error().clone())
 }
 
 /// An owner that still holds some of them still holds that much.

@@ -31,8 +31,7 @@ macro_rules! stories {
         shared_stories!(Plain AmongOthers $($story)+);
         mod kinds {
             use super::{$($story),+};
-            of_each_kind!(paused_stories $($story)+);
-            paused_stories!(erased Any $($story)+);
+            of_each_kind_in_paused_time!($($story)+);
         }
     };
 }
@@ -51,8 +50,7 @@ macro_rules! stories_in_paused_time {
         paused_stories!(in_paused_time Plain $($story)+);
         mod kinds_in_paused_time {
             use super::{$($story),+};
-            of_each_kind!(paused_stories $($story)+);
-            paused_stories!(erased Any $($story)+);
+            of_each_kind_in_paused_time!($($story)+);
         }
     };
 }
@@ -107,12 +105,27 @@ macro_rules! stories_of_processes {
     };
 }
 
-/// Every kind but the plain lock, each with the module of its tests. An erased lock is a plain lock underneath: for it paused time
-/// is enough.
+/// Every kind but the plain lock, each with the module of its tests.
 macro_rules! of_each_kind {
     ($make:ident $($story:ident)+) => {
+        $make!(fair Fair $($story)+);
         $make!(fenced Fenced $($story)+);
         $make!(spin Spin $($story)+);
+        $make!(write Write $($story)+);
+        $make!(multi Multi $($story)+);
+        $make!(quorum Quorum $($story)+);
+    };
+}
+
+/// Those, and the kinds for which paused time is enough: an erased lock is a plain lock underneath, a mixed one several of the
+/// others; what a reader and a writer with an intent have on each engine, `tests/rw` shows.
+macro_rules! of_each_kind_in_paused_time {
+    ($($story:ident)+) => {
+        of_each_kind!(paused_stories $($story)+);
+        paused_stories!(read Read $($story)+);
+        paused_stories!(preferred Preferred $($story)+);
+        paused_stories!(mixed Mixed $($story)+);
+        paused_stories!(erased Any $($story)+);
     };
 }
 
