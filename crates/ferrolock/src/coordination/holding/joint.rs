@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::coordination::holding::count::Phase;
 use crate::coordination::holding::release::{RunningCommand, settle};
 use crate::coordination::keeper::kept::Settled;
 use crate::coordination::{Tenure, unpoisoned};
@@ -59,6 +60,27 @@ pub(crate) fn seats(count: usize) -> Vec<Seat> {
         has_come: false,
     };
     std::iter::repeat_n(joint, count).map(seat).collect()
+}
+
+/// Sends what the tenure has to send, with `seat` its release together with others.
+pub(super) async fn settle_with(seat: Option<Seat>, tenure: &Arc<Tenure>) -> Settled {
+    match seat {
+        Some(seat) => seat.settle(tenure).await,
+        None => settle(tenure, Lane::Commands).await,
+    }
+}
+
+/// The release of the tenure's last hold, if that is what it has to send: it is under way from now on.
+fn begin_last_release(tenure: &Arc<Tenure>) -> Option<RunningCommand<'_>> {
+    let lane = Lane::Commands;
+    let is_last = unpoisoned(&tenure.state).count.phase() == Phase::Closed;
+    let (command, _) = is_last.then(|| tenure.next_command(lane)).flatten()?;
+    Some(RunningCommand {
+        tenure,
+        command,
+        lane,
+        ended: false,
+    })
 }
 
 impl Seat {
@@ -122,7 +144,7 @@ impl Joint {
             let row = tenure.scheme.release_row(&tenure.bearer);
             let row = row.filter(|row| rows.first().is_none_or(|first| first.fits(row)));
             if let Some(row) = row
-                && let Some(command) = RunningCommand::of_last_release(tenure, Lane::Commands)
+                && let Some(command) = begin_last_release(tenure)
             {
                 rows.push(row);
                 running.push(command);

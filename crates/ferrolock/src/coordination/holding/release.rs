@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::coordination::holding::count::{After, Few, Op, Outcome, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::holding::joint::Seat;
+use crate::coordination::holding::joint::{Seat, settle_with};
 use crate::coordination::holding::tenure::TenureState;
 use crate::coordination::keeper::AlarmKey;
 use crate::coordination::keeper::kept::Settled;
@@ -69,12 +69,7 @@ pub(super) async fn hear(
     if renewing {
         hold.renewal_ended(RENEWAL_WAIT).await;
     }
-    let mut work = std::pin::pin!(async {
-        match seat {
-            Some(seat) => seat.settle(tenure).await,
-            None => settle(tenure, Lane::Commands).await,
-        }
-    });
+    let mut work = std::pin::pin!(settle_with(seat, tenure));
     let mut working = true;
     let answer = poll_fn(|cx| {
         if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
@@ -178,28 +173,12 @@ pub(super) struct RunningCommand<'a> {
     pub(super) ended: bool,
 }
 
-impl<'a> RunningCommand<'a> {
-    /// The release of the last hold, if that is what the tenure has to send: it is under way from now on.
-    pub(super) fn of_last_release(tenure: &'a Arc<Tenure>, lane: Lane) -> Option<Self> {
-        let is_last = unpoisoned(&tenure.state).count.phase() == Phase::Closed;
-        let (command, _) = is_last.then(|| tenure.next_command(lane)).flatten()?;
-        Some(Self {
-            tenure,
-            command,
-            lane,
-            ended: false,
-        })
-    }
-
+impl RunningCommand<'_> {
     /// It did not run, and the next command goes out in its place: no caller is told.
     pub(super) fn withdraw(mut self) {
         self.ended = true;
-        let answered = Answered {
-            command: self.command,
-            outcome: Outcome::NotDone,
-            end: ReleaseEnd::Answered,
-            error: None,
-        };
+        let mut answered = read(self.command, Err(Failure::NotSent(String::new())));
+        answered.error = None;
         self.tenure.ended(answered, Barrier::Stays);
     }
 
@@ -250,7 +229,7 @@ impl Tenure {
         Ok(())
     }
 
-    fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
+    pub(super) fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
         let mut state = unpoisoned(&self.state);
         let op = state.count.next()?;
         let now = self.core.now();

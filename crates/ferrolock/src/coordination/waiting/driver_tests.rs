@@ -488,19 +488,3 @@ fn an_attempt_that_was_not_made_is_made_for_the_next_in_line() {
     assert_eq!(attempt(&mut driver, at(5)).0, second);
     assert_eq!(driver.silent_since, Some(at(5)));
 }
-
-/// Callers of a shared kind attempt by themselves, and join the line when they were refused. A message that came in between
-/// was not counted for their attempt, and a reader slept until the safety poll beside a lock that was free.
-#[test]
-fn a_message_between_an_attempt_outside_of_the_line_and_its_answer_makes_that_answer_stale() {
-    let mut driver = settled(Rest::Left(LEASE));
-    driver.take(|_| true);
-    driver.message(at(11), Wake::Front, RTT);
-    let times = (at(10), None, Stay::Waits);
-    let id = driver.join(at(12), "b", times, Place::Front, RTT);
-    driver.goes_on(id, at(10));
-
-    driver.found_busy(at(12), id, Rest::Left(LEASE));
-
-    assert_eq!(attempt(&mut driver, at(12)), (id, Cause::Message));
-}
