@@ -39,7 +39,7 @@ usage: cargo xtask <command>
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
                             random calls on the embedded engine and on servers, compared
-  bench <name> [args...]    runs a benchmark (lock, embedded, peers) on servers of its own; --json: for programs";
+  bench <name> [args...]    runs a benchmark (lock, embedded, family, peers) on servers of its own; --json: for programs";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

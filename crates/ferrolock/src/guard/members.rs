@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::coordination::holding::bundle::{Bundle, Enough};
 use crate::coordination::holding::hold::{Follower, Status};
+use crate::coordination::holding::joint::{self, Seat};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::Boxed;
 use crate::error::{Error, ErrorKind, LostReason, NodeError, Result};
@@ -107,11 +108,12 @@ impl Members {
         &self.later
     }
 
-    /// All are given back, also if that fails for one of them.
+    /// All are given back, also if that fails for one of them; those of one client in one call.
     pub(super) fn unlock(mut self) -> Boxed<Result<Unlocked>> {
         Box::pin(async move {
             let was = self.bundle.release();
-            let work = self.take_guards(|guard| Box::pin(guard.unlock()));
+            let mut seats = seats_of(&self.guards).into_iter();
+            let work = self.take_guards(|guard| guard.unlock_with(seats.next().flatten()));
             let left = done_with(work, self.bundle.enough()).await;
             match was {
                 Status::Lost(reason) => Err(Error::lost(reason).of(&self.name)),
@@ -177,7 +179,10 @@ impl Members {
             .collect()
     }
 
-    fn take_guards<T>(&mut self, work: impl Fn(AnyGuard) -> Boxed<Result<T>>) -> Vec<Errand<T>> {
+    fn take_guards<T>(
+        &mut self,
+        mut work: impl FnMut(AnyGuard) -> Boxed<Result<T>>,
+    ) -> Vec<Errand<T>> {
         let errand = |guard: AnyGuard| (guard.tenure().core.clone(), work(guard));
         let later = unpoisoned(&self.later.guards).take();
         std::mem::take(&mut self.guards)
@@ -186,6 +191,28 @@ impl Members {
             .map(errand)
             .collect()
     }
+}
+
+/// A seat for each guard that can be released in one call with others of its client.
+fn seats_of(guards: &[AnyGuard]) -> Vec<Option<Seat>> {
+    let cores: Vec<_> = guards.iter().map(AnyGuard::releases_with).collect();
+    let mut seats: Vec<Option<Seat>> = guards.iter().map(|_| None).collect();
+    for core in cores.iter().flatten() {
+        let is_same =
+            |other: &Option<&Arc<Core>>| other.is_some_and(|other| Arc::ptr_eq(other, core));
+        let together = cores.iter().zip(&mut seats);
+        let mut places: Vec<_> = together
+            .filter(|(other, seat)| seat.is_none() && is_same(other))
+            .collect();
+        if places.len() > 1 {
+            let new = joint::seats(places.len());
+            places
+                .iter_mut()
+                .zip(new)
+                .for_each(|((_, place), seat)| **place = Some(seat));
+        }
+    }
+    seats
 }
 
 /// Work with one member, and the client that it is of.

@@ -14,7 +14,7 @@ use super::call::{Arg, Call, Role, Value};
 use super::fair_lock::FairScheme;
 use super::fenced_lock::FencedScheme;
 use super::lock::PlainScheme;
-use super::multi_lock::GroupRow;
+use super::multi_lock::{GroupRow, ReleaseRow};
 use super::pace::Pace;
 use super::renewal::Row;
 use super::rw_lock::ReadScheme;
@@ -70,6 +70,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
 
     /// Its row of an acquire of several names in one call; `None`: it is acquired by itself only.
     fn group_row(&self, _bearer: &Bearer, _lease: Duration) -> Option<GroupRow> {
+        None
+    }
+
+    /// Its row of a release of several names in one call, which leaves nothing; `None`: it is released by itself only.
+    fn release_row(&self, _bearer: &Bearer) -> Option<ReleaseRow> {
         None
     }
 
