@@ -52,6 +52,14 @@ pub use stalls::Stalls;
 pub use stub::{Answer, Seen, StubServer};
 pub use wait::{LIMIT, eventually, eventually_async, within};
 
+/// How many rounds a test plays: `short` of them, or with `FERROLOCK_LONG=1` (`cargo xtask test --long`) `long` ones.
+pub fn count(short: u32, long: u32) -> u32 {
+    match std::env::var("FERROLOCK_LONG") {
+        Ok(value) if value == "1" => long,
+        _ => short,
+    }
+}
+
 /// A directory for a store that only this test uses, as private as a store has to be.
 pub fn store_folder() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
