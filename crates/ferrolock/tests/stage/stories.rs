@@ -225,10 +225,13 @@ impl Company {
 }
 
 /// Only ends a story that would hang.
-const REAL_LIMIT: Duration = Duration::from_secs(300);
+fn real_limit() -> Duration {
+    Duration::from_secs(testkit::count(300, 3000).into())
+}
+
 const VIRTUAL_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Only ends a story that hangs in such a way that its runtime cannot end it.
-const LAST_LIMIT: Duration = Duration::from_secs(330);
+/// After this and the limit, a story ends that hangs in such a way that its runtime cannot end it.
+const LAST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A story by its name, and the kind of lock that it runs with.
 #[derive(Clone, Copy, Debug)]
@@ -337,10 +340,10 @@ fn play(company: Company, time: Time, story: impl AsyncFnOnce() + Send + 'static
         Company::Alone => _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner),
     }
     causes::begin();
-    testkit::within(LAST_LIMIT, "a story", move || {
+    testkit::within(real_limit() + LAST_LIMIT, "a story", move || {
         let (limit, runtime) = match time {
             Time::Virtual => (VIRTUAL_LIMIT, paused()),
-            Time::Real => (REAL_LIMIT, company.runtime()),
+            Time::Real => (real_limit(), company.runtime()),
         };
         let runtime = Left(Some(runtime));
         runtime.block_on(async {
