@@ -13,7 +13,13 @@ const LEASE_MAX: u64 = 30;
 fn random() -> fastrand::Rng {
     let seed = std::env::var("FERROLOCK_QUORUM_SEED");
     let seed = seed.map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("FERROLOCK_QUORUM_SEED={seed}");
+    #[expect(
+        clippy::print_stderr,
+        reason = "a random test says with which seed it ran"
+    )]
+    {
+        eprintln!("FERROLOCK_QUORUM_SEED={seed}");
+    }
     fastrand::Rng::with_seed(seed)
 }
 
