@@ -165,9 +165,11 @@ impl<W> Driver<W> {
         self.others_with_places().map(|(_, until)| until).min()
     }
 
+    /// None while the server owes an answer: the next attempt is planned then, and no other is sent beside it.
     fn others_with_places(&self) -> impl Iterator<Item = (&Waiter<W>, Tick)> {
         let last = self.places.last;
-        let others = self.line.iter().skip(1);
+        let is_answered = self.silent_since.is_none();
+        let others = self.line.iter().skip(1).filter(move |_| is_answered);
         others.filter_map(move |waiter| {
             waiter.place?;
             Some((waiter, waiter.answered.after(last?)))

@@ -241,6 +241,37 @@ fn a_waiter_that_is_not_the_front_looks_before_its_place_is_too_old() {
     assert_eq!(looked, [240_000, 480_000]);
 }
 
+/// Once, it was asked for without a pause as long as there was no connection.
+#[test]
+fn a_place_that_is_too_old_is_asked_for_no_more_often_than_others_while_there_is_no_answer() {
+    let mut driver = line_of(&["a", "b"]);
+    for ms in 0..235_000 {
+        if let Next::Attempt { id, .. } = driver.next(at(ms)) {
+            driver.found_busy(at(ms), id, busy(id + 1));
+        }
+    }
+
+    let mut failures = 0;
+    for ms in 235_000..260_000 {
+        if let Next::Attempt { .. } = driver.next(at(ms)) {
+            driver.failed(at(ms));
+            failures += 1;
+        }
+        let until = sleeps_until(&mut driver, at(ms));
+        assert!(until > at(ms), "{until:?} at {ms} ms");
+    }
+    assert!(failures > 10, "{failures}");
+    // There is an answer again: the place is asked for.
+    let (id, _) = (0..10_000)
+        .find_map(|late| match driver.next(at(260_000 + late)) {
+            Next::Attempt { id, cause, .. } => Some((id, cause)),
+            _ => None,
+        })
+        .unwrap();
+    driver.found_busy(at(270_000), id, busy(id + 1));
+    assert_eq!(attempt(&mut driver, at(270_000)).0, 1);
+}
+
 #[test]
 fn if_one_waiter_had_lost_its_place_each_of_the_others_attempts_once() {
     let mut driver = line_of(&["a", "b", "c", "d"]);
