@@ -19,6 +19,8 @@ mod core;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
 #[cfg(all(test, feature = "embedded"))]
+mod fair_heads_tests;
+#[cfg(all(test, feature = "embedded"))]
 mod fair_lies_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod fair_tests;
