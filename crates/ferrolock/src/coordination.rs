@@ -15,6 +15,8 @@
 mod alive;
 #[cfg(all(test, feature = "embedded"))]
 mod backlog_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod beside_redisson_tests;
 mod core;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;

@@ -83,6 +83,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         self.plain().release(bearer, left, need)
     }
 
+    /// The longest time between two renewals of a hold, where clients of another library cut leases of ours. A hold with a
+    /// fixed lease is renewed for [`NO_LONGER`] then, which restores what it has.
+    fn renewed_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// A row of a batch: see [`renewal`](super::renewal). `lease` zero only asks.
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
         self.plain().renew(bearer, lease)
@@ -122,6 +128,9 @@ impl dyn Scheme {
         &self.subject().name
     }
 }
+
+/// A lease that makes no hold longer.
+pub(crate) const NO_LONGER: Duration = Duration::from_millis(1);
 
 /// A kind on a name: each has its own line, its own re-entry and its own guards.
 #[derive(Clone, Debug, PartialEq, Eq)]
