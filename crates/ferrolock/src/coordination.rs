@@ -37,6 +37,8 @@ pub(crate) mod keeper;
 mod late_replies_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod leftovers_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod mixed_preference_tests;
 pub(crate) mod names;
 mod number_hash;
 mod process;

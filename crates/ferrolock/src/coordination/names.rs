@@ -135,11 +135,14 @@ impl NameEntry {
             .is_some_and(|driver| !driver.is_empty())
     }
 
-    /// Whether a caller of a shared kind may ask for itself: no other waits before it, none of our releases is in its way,
-    /// and its owner is not inside.
+    /// Whether a caller of a shared kind may ask for itself: no other waits before it (but for those that yield to what it
+    /// does not mind), none of our releases is in its way, and its owner is not inside.
     fn is_open_to(&self, request: &Request) -> bool {
         let is_shared = request.scheme.waiting().is_shared && self.first.is_none();
-        let is_open = is_shared && self.releases == 0 && !self.is_waited_for();
+        let waits = |other: &Arc<Request>| request.scheme.yields() || !other.scheme.yields();
+        let driver = self.driver.as_ref();
+        let is_before = driver.is_some_and(|driver| driver.find(waits).is_some());
+        let is_open = is_shared && self.releases == 0 && !is_before;
         is_open && self.live_tenure(&request.owner).is_none()
     }
 

@@ -39,6 +39,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         tenure.clone()
     }
 
+    /// Its callers let others go first that the rest of its line does not mind.
+    fn yields(&self) -> bool {
+        false
+    }
+
     /// The other line of the same name, where a kind has two.
     fn sibling(&self) -> Option<&Sibling> {
         None

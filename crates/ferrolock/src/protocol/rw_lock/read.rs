@@ -80,6 +80,10 @@ impl Scheme for ReadScheme {
         &self.plain
     }
 
+    fn yields(&self) -> bool {
+        self.prefers_writers
+    }
+
     fn sibling(&self) -> Option<&Sibling> {
         Some(&self.sibling)
     }
