@@ -18,6 +18,9 @@ mod backlog_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod beside_redisson_tests;
 mod core;
+mod crowd;
+#[cfg(all(test, feature = "embedded"))]
+mod crowd_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
 #[cfg(all(test, feature = "embedded"))]
