@@ -12,6 +12,10 @@ pub fn count(short: u32, long: u32) -> u32 {
 ///
 /// # Panics
 /// If the variable is no number.
+#[expect(
+    clippy::print_stderr,
+    reason = "a test that fails is played again by it"
+)]
 pub fn seed(name: &str, other: impl FnOnce() -> u64) -> u64 {
     let given = std::env::var(name).ok();
     let seed = given.map_or_else(other, |given| given.parse().expect("a number"));
