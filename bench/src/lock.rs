@@ -10,7 +10,7 @@
 //! | [`renewal`] | what ten thousand held locks cost |
 //! | [`overload`] | how many locks and how much memory are in use when guards are dropped as fast as locks are taken |
 
-mod bare;
+pub(crate) mod bare;
 mod commands;
 pub(crate) mod handover;
 mod overload;

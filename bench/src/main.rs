@@ -1,5 +1,5 @@
 //! What a lock costs, beside the least it could cost: `cargo xtask bench lock` on a server, `cargo xtask bench embedded`
-//! without one; and beside the cost of Redisson's: `cargo xtask bench peers`.
+//! without one; `cargo xtask bench family` for the other locks; and beside the cost of Redisson's: `cargo xtask bench peers`.
 //!
 //! Everything that is compared is measured in the same run, in turns: the speed of a machine changes from minute to
 //! minute, the ratio of two things measured within a second does not.
@@ -15,19 +15,22 @@
 )]
 
 mod embedded;
+mod family;
 mod lock;
 mod peers;
 mod reference;
 mod report;
 mod rounds;
+mod seen;
+mod stage;
 
-use crate::peers::Pace;
 use crate::report::{Report, Row};
+use crate::stage::{Pace, Stage};
 use testkit::{Kind, Server, process};
 
 const USAGE: &str =
-    "usage: bench lock|embedded|peers [--json] [--server redis|valkey] [--only ROW,ROW...] [--quick]
---quick, of peers only: to see that it works; what it shows says nothing";
+    "usage: bench lock|embedded|family|peers [--json] [--server redis|valkey] [--only ROW,ROW...] [--quick]
+--quick, of family and peers only: to see that it works; what it shows says nothing";
 
 /// A row's short name, and the function that measures it.
 type Measure = (&'static str, fn(&Server) -> Vec<Row>);
@@ -42,6 +45,7 @@ struct Wishes {
 
 enum What {
     Measures(&'static [Measure]),
+    Family,
     Peers,
 }
 
@@ -71,7 +75,8 @@ fn main() {
         std::process::exit(2);
     };
     match wishes.what {
-        What::Measures(measures) => measure(&wishes, measures),
+        What::Measures(measures) => measure(&wishes, measures, |row, stage| row(&stage.server)),
+        What::Family => measure(&wishes, &family::MEASURES, |row, stage| row(stage)),
         What::Peers => peers::run(&wishes),
     }
 }
@@ -81,18 +86,26 @@ fn usage() {
     eprintln!("{USAGE}");
     eprintln!("rows of lock: {}", rows(&lock::MEASURES).join(", "));
     eprintln!("rows of embedded: {}", rows(&embedded::MEASURES).join(", "));
+    eprintln!(
+        "rows of family: {}",
+        family::MEASURES.map(|row| row.0).join(", ")
+    );
     eprintln!("rows of peers: {}", peers::ROWS.map(|row| row.0).join(", "));
 }
 
-fn measure(wishes: &Wishes, measures: &[Measure]) {
-    let server = Server::start(wishes.kind);
-    let mut report = Report::new(&server);
+/// Measures the rows that the arguments ask for, and prints them.
+fn measure<M: Copy>(wishes: &Wishes, measures: &[(&str, M)], run: impl Fn(M, &Stage) -> Vec<Row>) {
+    let stage = Stage {
+        server: Server::start(wishes.kind),
+        pace: wishes.pace,
+    };
+    let mut report = Report::new(&stage);
     for (name, measure) in measures {
         if wishes.wants(name) {
             eprintln!("measuring {name} …");
-            server.command(&["FLUSHALL"]);
-            let rows = measure(&server);
-            report.add(rows, reference::ping_p50(&server));
+            stage.server.command(&["FLUSHALL"]);
+            let rows = run(*measure, &stage);
+            report.add(rows, reference::ping_p50(&stage.server));
         }
     }
     report.print(wishes.json);
@@ -107,6 +120,7 @@ fn read(args: &[String]) -> Option<Wishes> {
     let what = match args.next()? {
         "lock" => What::Measures(&lock::MEASURES),
         "embedded" => What::Measures(&embedded::MEASURES),
+        "family" => What::Family,
         "peers" => What::Peers,
         _ => return None,
     };
@@ -120,7 +134,9 @@ fn read(args: &[String]) -> Option<Wishes> {
     while let Some(arg) = args.next() {
         match arg {
             "--json" => wishes.json = true,
-            "--quick" if matches!(wishes.what, What::Peers) => wishes.pace = Pace::Quick,
+            "--quick" if matches!(wishes.what, What::Family | What::Peers) => {
+                wishes.pace = Pace::Quick
+            }
             "--server" => {
                 wishes.kind = match args.next()? {
                     "redis" => Kind::Redis,

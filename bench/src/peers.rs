@@ -25,11 +25,11 @@ mod start;
 mod table;
 pub(crate) mod worker;
 
-use self::duel::{Limits, Row};
+use self::duel::Row;
 use self::table::Table;
 use crate::Wishes;
 use crate::reference::ping_p50;
-use std::time::Duration;
+use crate::stage::Stage;
 use testkit::{Redisson, Server};
 
 /// With this argument, an address and a name, this program locks and unlocks once.
@@ -51,53 +51,6 @@ pub(crate) const ROWS: [Compare; 11] = [
     ("renewal", renewal::measure),
     ("start", start::measure),
 ];
-
-/// How long a run may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    Full,
-    /// Only to see that it works: its figures mean nothing.
-    Quick,
-}
-
-/// The server that both sides use, and the pace.
-pub(crate) struct Stage {
-    server: Server,
-    pace: Pace,
-}
-
-impl Stage {
-    /// How many rounds; in a full run an odd number wherever a median is taken.
-    fn rounds(&self, full: usize) -> usize {
-        self.scaled(full, 2)
-    }
-
-    fn round(&self, full: Duration) -> Duration {
-        self.scaled(full, Duration::from_millis(200))
-    }
-
-    fn count(&self, full: u64) -> u64 {
-        self.scaled(full, full / 10)
-    }
-
-    /// The limits of a warm-up that takes at least that long.
-    fn warm_up(&self, least: Duration) -> Limits {
-        let quick = Duration::from_millis(500).min(least);
-        let least = self.scaled(least, quick);
-        Limits {
-            least,
-            most: least * 4,
-            step: self.round(Duration::from_secs(4)),
-        }
-    }
-
-    fn scaled<T>(&self, full: T, quick: T) -> T {
-        match self.pace {
-            Pace::Full => full,
-            Pace::Quick => quick,
-        }
-    }
-}
 
 /// Measures the rows that the arguments ask for, and prints them.
 pub(crate) fn run(wishes: &Wishes) {

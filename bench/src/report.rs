@@ -1,5 +1,6 @@
 //! The table, for people and for programs.
 
+use crate::stage::{Pace, QUICK, Stage};
 use serde_json::{Value, json};
 use std::process::Command;
 use testkit::Server;
@@ -31,6 +32,7 @@ pub(crate) enum Must {
 #[derive(Debug)]
 pub(crate) struct Report {
     scene: Scene,
+    pace: Pace,
     rows: Vec<(Row, f64)>,
 }
 
@@ -91,9 +93,10 @@ impl Row {
 }
 
 impl Report {
-    pub(crate) fn new(server: &Server) -> Self {
+    pub(crate) fn new(stage: &Stage) -> Self {
         Self {
-            scene: Scene::now(server),
+            scene: Scene::now(&stage.server),
+            pace: stage.pace,
             rows: Vec::new(),
         }
     }
@@ -138,6 +141,9 @@ impl Report {
             )
         }));
         lines.push(String::new());
+        if self.pace == Pace::Quick {
+            lines.extend([QUICK.to_owned(), String::new()]);
+        }
         lines.join("\n")
     }
 
@@ -162,6 +168,7 @@ impl Report {
             "server": self.scene.server,
             "machine": self.scene.machine,
             "date": self.scene.date,
+            "quick": self.pace == Pace::Quick,
             "passed": self.passed(),
             "rows": rows,
         })

@@ -1,4 +1,6 @@
-//! The library's slot, unlock answer and hold, and what they name.
+//! The library's slot, unlock answer, hold and bundle, and what they name.
+
+use std::sync::Arc;
 
 pub(crate) mod holding;
 pub(crate) mod waiting;
@@ -18,7 +20,7 @@ use crate::primitives::{AtomicBool, Ordering};
 pub(crate) struct Tenure {
     pub(crate) scheme: Scheme,
     pub(crate) id: &'static str,
-    pub(crate) core: Core,
+    pub(crate) core: Arc<Core>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,10 @@ pub(crate) struct Keeper;
 impl Core {
     pub(crate) fn clock(&self) -> Clock {
         Clock::Boot
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        self.clock().now()
     }
 
     pub(crate) fn keeper(&self) -> Keeper {

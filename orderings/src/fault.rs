@@ -9,8 +9,12 @@ pub(crate) enum Fault {
     Relaxed,
     /// There is no fence.
     NoFence,
+    /// There is no fence, and a mutex orders nothing.
+    Unordered,
     /// A value is compared, and exchanged a moment later.
     Torn,
+    /// What was set once is not found by a later look.
+    Forgotten,
     /// A waker does nothing.
     LostWake,
     /// A wait for a notification begins when it is first polled, not when it is made.

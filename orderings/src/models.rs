@@ -1,5 +1,6 @@
 //! All models: what must hold in every order of steps, and which planted faults make each of them fail.
 
+mod bundle;
 mod hold;
 mod slot;
 mod unlock_answer;
@@ -41,6 +42,13 @@ models! {
     hold::a_token_made_while_the_hold_ends_is_cancelled notices NoFence, Relaxed;
     hold::a_token_made_while_the_client_closes_is_cancelled notices NoFence, Relaxed;
     hold::one_renewal_at_a_time_waits_for_a_lane notices Relaxed;
+    bundle::a_part_that_ends_while_its_bundle_is_made_ends_it notices NoFence, Relaxed;
+    bundle::a_part_that_ends_while_it_joins_is_seen_by_the_next_look notices NoFence, Relaxed;
+    bundle::a_token_made_while_a_part_ends_is_cancelled notices Unordered;
+    bundle::of_two_parts_that_end_at_once_one_sees_the_other notices Unordered;
+    bundle::a_loss_wakes_the_caller_that_waits_for_it notices LostWake;
+    bundle::a_loss_stays_and_is_told_although_a_part_joins notices Forgotten;
+    bundle::a_loss_and_a_release_are_both_told notices Forgotten;
     pulse::an_idle_connection_that_is_asked_is_not_silent notices Relaxed;
     pulse::a_caller_who_gives_up_leaves_the_silence_behind notices Relaxed;
 }

@@ -3,12 +3,12 @@
 //!
 //! Each can be made wrong in one way, to show that a model notices it.
 
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::Condvar;
-pub(crate) use loom::sync::{Mutex, MutexGuard};
 
 use crate::fault::{Fault, is_planted};
 
@@ -32,7 +32,8 @@ fn of_the_write(order: Ordering) -> Ordering {
 
 pub(crate) fn fence(order: Ordering) {
     // There is no relaxed fence: it is left out instead.
-    if !is_planted(Fault::Relaxed) && !is_planted(Fault::NoFence) {
+    let faults = [Fault::Relaxed, Fault::NoFence, Fault::Unordered];
+    if !faults.into_iter().any(is_planted) {
         loom::sync::atomic::fence(order);
     }
 }
@@ -109,7 +110,58 @@ impl Default for AtomicBool {
     }
 }
 
+/// `loom`'s mutex. As [`Fault::Unordered`] it is one of which `loom` knows nothing: no other thread runs while a model holds it,
+/// as long as it touches nothing of `loom`'s meanwhile, and what the others see afterwards is as old as it may be.
+#[derive(Debug)]
+pub(crate) struct Mutex<T> {
+    ordered: loom::sync::Mutex<()>,
+    value: std::sync::Mutex<T>,
+}
+
+pub(crate) struct MutexGuard<'a, T> {
+    // Goes first: the other one lets another thread run.
+    value: std::sync::MutexGuard<'a, T>,
+    _ordered: Option<loom::sync::MutexGuard<'a, ()>>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            ordered: loom::sync::Mutex::new(()),
+            value: std::sync::Mutex::new(value),
+        }
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
 pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    let is_ordered = !is_planted(Fault::Unordered);
+    MutexGuard {
+        _ordered: is_ordered.then(|| unpoisoned_by_loom(&mutex.ordered)),
+        value: mutex.value.lock().unwrap_or_else(PoisonError::into_inner),
+    }
+}
+
+fn unpoisoned_by_loom<T>(mutex: &loom::sync::Mutex<T>) -> loom::sync::MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,
         Err(poisoned) => poisoned.into_inner(),
@@ -133,7 +185,9 @@ impl<T> OnceLock<T> {
 
     pub(crate) fn get(&self) -> Option<&T> {
         let is_set = self.is_set.load(Ordering::Acquire);
-        self.value.get().filter(|_| is_set)
+        self.value
+            .get()
+            .filter(|_| is_set && !is_planted(Fault::Forgotten))
     }
 
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
@@ -221,7 +275,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }
-        let mut rang = unpoisoned(&bell.rang);
+        let mut rang = unpoisoned_by_loom(&bell.rang);
         while !std::mem::take(&mut *rang) {
             rang = match bell.ringing.wait(rang) {
                 Ok(rang) => rang,
@@ -233,7 +287,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[derive(Default)]
 struct Bell {
-    rang: Mutex<bool>,
+    rang: loom::sync::Mutex<bool>,
     ringing: Condvar,
 }
 
@@ -242,7 +296,7 @@ impl Wake for Bell {
         if is_planted(Fault::LostWake) {
             return;
         }
-        *unpoisoned(&self.rang) = true;
+        *unpoisoned_by_loom(&self.rang) = true;
         self.ringing.notify_all();
     }
 }

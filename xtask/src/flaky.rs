@@ -49,6 +49,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
         servers: &servers,
         java: &java,
         program: &program,
+        is_long: false,
     };
     suite.build()?;
     let folder = suite::folder(&root, "flaky")?;

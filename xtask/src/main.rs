@@ -28,7 +28,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--quick]            every check, in order; --quick: no servers, no docs, no older toolchain
+  test [--quick | --long]   every check, in order; --quick: no servers, no docs, no older toolchain; --long: tests that
+                            count rounds or grants go on about ten times as long
   flaky [--times N] [--load M] [--limit SECONDS] [FILTER...]
                             the tests N times (3) beside M busy processes (2), and how often each failed; a test
                             binary is ended after the limit (1800). FILTER: only tests with one of them in their
@@ -39,7 +40,7 @@ usage: cargo xtask <command>
   api [--write]             prints the public API; --write: into public-api.txt
   diff [--calls N] [--seed S]
                             random calls on the embedded engine and on servers, compared
-  bench <name> [args...]    runs a benchmark (lock, embedded, peers) on servers of its own; --json: for programs";
+  bench <name> [args...]    runs a benchmark (lock, embedded, family, peers) on servers of its own; --json: for programs";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["test"] => test::run(test::Extent::Full),
         ["test", "--quick"] => test::run(test::Extent::Quick),
+        ["test", "--long"] => test::run(test::Extent::Long),
         ["flaky", rest @ ..] => flaky::run(rest),
         [mutants::WORD, filters, binary, rest @ ..] => mutants::run_first(filters, binary, rest),
         ["mutants", rest @ ..] => mutants::run(rest),

@@ -31,7 +31,12 @@ pub(crate) struct Suite<'a> {
     pub(crate) java: &'a Java,
     /// The path of this program, read before a build could replace it.
     pub(crate) program: &'a Path,
+    /// Tests that count rounds or grants go on about ten times as long.
+    pub(crate) is_long: bool,
 }
+
+/// Set to `1`, it makes them do so: `testkit::count` reads it.
+const LONG: &str = "FERROLOCK_LONG";
 
 /// What happens after a failure, and where the output goes.
 #[derive(Debug)]
@@ -83,6 +88,9 @@ impl Suite<'_> {
         command.args(ALL).args(targets);
         self.servers.hand_to(&mut command);
         self.java.hand_to(&mut command);
+        if self.is_long {
+            command.env(LONG, "1");
+        }
         match manner {
             Manner::Watched => eprintln!("$ {}", shell::line(&command)),
             Manner::Logged(file) => {

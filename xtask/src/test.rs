@@ -15,11 +15,20 @@ pub(crate) enum Extent {
     Full,
     /// The steps that need no server, no docs and no other toolchain.
     Quick,
+    /// All steps; tests that count rounds or grants go on about ten times as long.
+    Long,
+}
+
+impl Extent {
+    fn has(self, step: &Step) -> bool {
+        self != Extent::Quick || step.extent == Extent::Quick
+    }
 }
 
 struct Run {
     root: PathBuf,
     program: PathBuf,
+    extent: Extent,
     servers: Servers,
     java: Java,
     /// The outcomes of the tests, if they were run.
@@ -75,6 +84,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     let mut run = Run {
         root: workspace::root()?,
         program: suite::this_program()?,
+        extent,
         servers: Servers::default(),
         java: Java::default(),
         tests: None,
@@ -82,10 +92,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     };
     let mut times = Vec::new();
     let mut failed = None;
-    for step in STEPS
-        .iter()
-        .filter(|step| extent == Extent::Full || step.extent == Extent::Quick)
-    {
+    for step in STEPS.iter().filter(|step| extent.has(step)) {
         println!("\n== {}", step.name);
         let (outcome, time) = timed(|| (step.check)(&mut run));
         times.push((step.name, time));
@@ -181,6 +188,7 @@ fn tests(run: &mut Run) -> Result<(), String> {
         servers: &run.servers,
         java: &run.java,
         program: &run.program,
+        is_long: run.extent == Extent::Long,
     };
     suite.build()?;
     let order = Order {
@@ -280,6 +288,15 @@ mod tests_of_the_report {
         assert!(lines[2].ends_with("2.0  FAILED"));
         assert!(lines[3].ends_with("2.5"));
         assert!(!table(&times, false).contains("FAILED"));
+    }
+
+    #[test]
+    fn the_long_form_has_every_step_and_the_quick_one_only_its_own() {
+        let count = |extent: Extent| STEPS.iter().filter(|step| extent.has(step)).count();
+
+        assert_eq!(count(Extent::Long), STEPS.len());
+        assert_eq!(count(Extent::Full), STEPS.len());
+        assert!(count(Extent::Quick) < STEPS.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use testkit::Server;
 
-const ACQUIRE: &str = concat!(
+pub(crate) const ACQUIRE: &str = concat!(
     include_str!("../../../crates/ferrolock/src/protocol/lock/take.lua"),
     "\n",
     include_str!("../../../crates/ferrolock/src/protocol/lock/acquire.lua"),

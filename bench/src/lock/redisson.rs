@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use std::time::Duration;
 
-const LEASE_MS: u64 = 30_000;
+pub(crate) const LEASE_MS: u64 = 30_000;
 /// The expiry that Redisson gives a latch with its default settings.
-const LATCH_MS: u64 = 18_000;
+pub(crate) const LATCH_MS: u64 = 18_000;
 const OWNER: &str = "5f2c31b5-93a1-4c11-9bdc-0c6f2b3a7d10";
 
 /// The hashes of the scripts, which the server has.
@@ -26,6 +26,16 @@ pub(crate) enum Acquired {
     Granted,
     /// With the rest of the holder's lease.
     Busy(Duration),
+}
+
+impl Acquired {
+    pub(crate) fn of(reply: Value) -> Self {
+        match reply {
+            Value::Nil => Self::Granted,
+            Value::Int(left) => Self::Busy(Duration::from_millis(left.try_into().unwrap())),
+            other => panic!("no reply of an acquire: {other:?}"),
+        }
+    }
 }
 
 impl Replay {
@@ -51,11 +61,7 @@ impl Replay {
     ) -> Acquired {
         let mut acquire = script(&self.acquire, &[name]);
         acquire.arg(LEASE_MS).arg(owner(thread));
-        match send(connection, &acquire).await {
-            Value::Nil => Acquired::Granted,
-            Value::Int(left) => Acquired::Busy(Duration::from_millis(left.try_into().unwrap())),
-            other => panic!("no reply of an acquire: {other:?}"),
-        }
+        Acquired::of(send(connection, &acquire).await)
     }
 
     /// Releases one hold of the thread; no two requests have the same number.
@@ -66,16 +72,25 @@ impl Replay {
         thread: u64,
         request: u128,
     ) {
-        let latch = format!("redisson_unlock_latch:{{{name}}}:{request:032x}");
+        let latch = latch(name, request);
         let mut unlock = script(&self.unlock, &[name, &channel(name), &latch]);
         unlock.arg(0).arg(LEASE_MS).arg(owner(thread));
         unlock.arg("PUBLISH").arg(LATCH_MS);
         assert_eq!(send(connection, &unlock).await, Value::Int(1));
-
-        let mut delete = redis::cmd("DEL");
-        delete.arg(&latch);
-        assert_eq!(send(connection, &delete).await, Value::Int(1));
+        delete(connection, &latch).await;
     }
+}
+
+/// Deletes the latch of an unlock that was answered.
+pub(crate) async fn delete(connection: &mut MultiplexedConnection, latch: &str) {
+    let mut delete = redis::cmd("DEL");
+    delete.arg(latch);
+    assert_eq!(send(connection, &delete).await, Value::Int(1));
+}
+
+/// The latch of an unlock; no two requests have the same number.
+pub(crate) fn latch(name: &str, request: u128) -> String {
+    format!("redisson_unlock_latch:{{{name}}}:{request:032x}")
 }
 
 /// The channel on which a release of that lock is published.
@@ -83,22 +98,22 @@ pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }
 
-fn owner(thread: u64) -> String {
+pub(crate) fn owner(thread: u64) -> String {
     format!("{OWNER}:{thread}")
 }
 
-async fn load(connection: &mut MultiplexedConnection, source: &str) -> String {
+pub(crate) async fn load(connection: &mut MultiplexedConnection, source: &str) -> String {
     let mut load = redis::cmd("SCRIPT");
     load.arg("LOAD").arg(source);
     load.query_async(connection).await.unwrap()
 }
 
-fn script(sha: &str, keys: &[&str]) -> Cmd {
+pub(crate) fn script(sha: &str, keys: &[&str]) -> Cmd {
     let mut command = redis::cmd("EVALSHA");
     command.arg(sha).arg(keys.len()).arg(keys);
     command
 }
 
-async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Value {
+pub(crate) async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Value {
     connection.send_packed_command(command).await.unwrap()
 }

@@ -2,9 +2,9 @@
 //!
 //! After the timed rounds they count under the lock, each side alone and then both at once, and no count may be missing.
 
-use super::Stage;
-use super::duel::{Better, Plan, Row, Side, Work, duel};
+use super::duel::{Better, Limits, Plan, Row, Side, Work, duel};
 use super::party::{Party, Whose, sum};
+use crate::stage::Stage;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -58,10 +58,13 @@ fn compare(stage: &Stage, what: String, processes: usize, workers: usize, rival:
         better: Better::Higher,
         rounds: stage.rounds(9),
         round: stage.round(Duration::from_secs(2)),
-        warm_up: stage.warm_up(match rival {
-            Whose::Redisson => WARM_UP,
-            _ => Duration::ZERO,
-        }),
+        warm_up: Limits::of(
+            stage,
+            match rival {
+                Whose::Redisson => WARM_UP,
+                _ => Duration::ZERO,
+            },
+        ),
     };
     let mut row = duel(stage, plan, &mut ours, &mut rivals);
     row.exact = vec![

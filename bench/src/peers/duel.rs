@@ -1,8 +1,8 @@
 //! Two sides of a comparison: warmed up, then measured in turns.
 
-use super::Stage;
 use super::meter::{Commands, Spent, commands_per_operation, spend};
 use crate::rounds::{Turns, micros_since, now};
+use crate::stage::Stage;
 use std::time::Duration;
 
 /// One of the two that are compared.
@@ -51,6 +51,19 @@ pub(crate) struct Limits {
     /// The end, even if it still gets better.
     pub(crate) most: Duration,
     pub(crate) step: Duration,
+}
+
+impl Limits {
+    /// Of a warm-up that takes at least that long.
+    pub(crate) fn of(stage: &Stage, least: Duration) -> Self {
+        let quick = Duration::from_millis(500).min(least);
+        let least = stage.scaled(least, quick);
+        Self {
+            least,
+            most: least * 4,
+            step: stage.round(Duration::from_secs(4)),
+        }
+    }
 }
 
 /// How the rival warmed up.

@@ -3,11 +3,11 @@
 //! Two processes in turns, as in [`lock::handover`](crate::lock::handover). Here neither is the benchmark itself, and no PINGs
 //! are sent meanwhile, so that the processor time of both ends can be measured.
 
-use super::Stage;
-use super::duel::{Better, Plan, Row, Side, Work, duel};
+use super::duel::{Better, Limits, Plan, Row, Side, Work, duel};
 use super::party::{Party, Whose, figure};
 use crate::lock::redisson::channel;
 use crate::rounds::median;
+use crate::stage::Stage;
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::{Connection, Reply, Server};
@@ -27,7 +27,7 @@ pub(crate) fn measure(stage: &Stage) -> Row {
         better: Better::Lower,
         rounds: stage.rounds(15),
         round: stage.round(Duration::from_secs(1)),
-        warm_up: stage.warm_up(Duration::from_secs(20)),
+        warm_up: Limits::of(stage, Duration::from_secs(20)),
     };
     let mut ours = Handoff::new(Whose::Ours, &stage.server);
     let mut rival = Handoff::new(Whose::Redisson, &stage.server);

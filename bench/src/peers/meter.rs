@@ -2,14 +2,12 @@
 
 use super::duel::{Side, Work};
 use crate::lock::server_cpu;
+use crate::seen::count_calls;
 use rustix::param::clock_ticks_per_second;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 use testkit::Server;
-
-/// The text that ends the counting.
-const END: &str = "end of the count";
 
 /// A round and its costs: all its operations together, in microseconds of processor time.
 #[derive(Debug, Clone, Copy)]
@@ -50,38 +48,15 @@ pub(crate) fn commands_per_operation(
     count_commands(server, || side.work(time).operations)
 }
 
-/// The commands that clients send by TCP while the work lasts, without the PINGs that keep connections alive.
-///
-/// Commands that scripts call do not count, and the benchmark itself uses another kind of socket. `work` returns the number of
-/// its operations.
+/// The commands that clients send by TCP while the work lasts. `work` returns the number of its operations.
 pub(crate) fn count_commands(server: &Server, work: impl FnOnce() -> f64) -> Commands {
-    let mut monitor = server.connect();
-    assert_eq!(monitor.command(&["MONITOR"]), "OK".into());
-    let counting = std::thread::spawn(move || {
-        let mut counts = BTreeMap::new();
-        loop {
-            let line = monitor.receive().unwrap().text();
-            match client_command(&line) {
-                Some(command) if command != "PING" => *counts.entry(command).or_insert(0) += 1,
-                _ if line.contains(END) => return counts,
-                _ => {}
-            }
-        }
-    });
-    let operations = work();
-    server.command(&["ECHO", END]);
-    let counts: BTreeMap<String, u64> = counting.join().unwrap();
-    let each = counts.into_iter();
-    Commands(
-        each.map(|(command, count)| (command, count as f64 / operations))
-            .collect(),
-    )
-}
-
-/// The command in a line of `MONITOR`, if a client sent it by TCP.
-fn client_command(line: &str) -> Option<String> {
-    let (_, rest) = line.split_once("[0 127.0.0.1:")?;
-    rest.split('"').nth(1).map(str::to_uppercase)
+    let (calls, operations) = count_calls(server, work);
+    let mut commands = BTreeMap::new();
+    for (call, count) in calls {
+        let command = call.split(' ').next().unwrap().to_owned();
+        *commands.entry(command).or_insert(0.0) += count as f64 / operations;
+    }
+    Commands(commands)
 }
 
 /// Processor time of a process so far, with its threads that have ended.
@@ -109,17 +84,6 @@ fn ticks(path: &str, first: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_commands_that_clients_send_by_tcp_are_counted() {
-        let of_client = r#"1700000000.123456 [0 127.0.0.1:50000] "EVALSHA" "abc""#;
-        let of_script = r#"1700000000.123456 [0 lua] "EXISTS" "orders""#;
-        let of_bench = r#"1700000000.123456 [0 unix:/run/redis.sock] "INFO" "cpu""#;
-
-        assert_eq!(client_command(of_client).as_deref(), Some("EVALSHA"));
-        assert_eq!(client_command(of_script), None);
-        assert_eq!(client_command(of_bench), None);
-    }
 
     #[test]
     fn a_process_that_works_spends_processor_time() {

@@ -1,8 +1,8 @@
 //! Pairs without waiters: one worker on one name, and many workers on many names.
 
-use super::Stage;
-use super::duel::{Better, Plan, Row, Side, Work, duel};
+use super::duel::{Better, Limits, Plan, Row, Side, Work, duel};
 use super::party::{Party, Whose, figure};
+use crate::stage::Stage;
 use serde_json::json;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn plan(stage: &Stage) -> Plan {
         better: Better::Higher,
         rounds: stage.rounds(11),
         round: stage.round(Duration::from_secs(1)),
-        warm_up: stage.warm_up(Duration::from_secs(20)),
+        warm_up: Limits::of(stage, Duration::from_secs(20)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What ten thousand held locks cost while they are only renewed.
 
-use super::Stage;
 use super::duel::{Better, Limits, Plan, Record, Row, Side, WarmUp, Work};
 use super::meter::{Commands, count_commands, spend};
 use super::party::{Party, Whose};
+use crate::stage::Stage;
 use serde_json::json;
 use std::time::Duration;
 use testkit::{Server, eventually};

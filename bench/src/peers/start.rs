@@ -1,10 +1,10 @@
 //! A process that needs a lock once, from its start to its end: connects, locks, unlocks, closes, exits.
 
-use super::Stage;
-use super::duel::{Better, Plan, Row, Side, Work, duel};
+use super::duel::{Better, Limits, Plan, Row, Side, Work, duel};
 use super::meter::cpu_of_ended_children;
 use super::party::Whose;
 use crate::rounds::{median, micros_since, now};
+use crate::stage::Stage;
 use std::env;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) fn measure(stage: &Stage) -> Row {
         better: Better::Lower,
         rounds: stage.rounds(11),
         round: stage.round(Duration::from_secs(1)),
-        warm_up: stage.warm_up(Duration::ZERO),
+        warm_up: Limits::of(stage, Duration::ZERO),
     };
     let [mut ours, mut rival] = [again, java].map(|command| Lives { command });
     duel(stage, plan, &mut ours, &mut rival)

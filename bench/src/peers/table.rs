@@ -1,14 +1,12 @@
 //! The results of both sides, for people and for programs.
 
-use super::Pace;
 use super::duel::{Record, Row};
 use crate::report::{Scene, figures};
 use crate::rounds::{Turns, micros_since, now};
+use crate::stage::{Pace, QUICK};
 use serde_json::{Value, json};
 use std::process::Command;
 use testkit::{Redisson, Server};
-
-const QUICK: &str = "A quick run, only to see that it works: these figures say nothing.";
 
 /// All rows of a run, and where it ran.
 pub(crate) struct Table {

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     /// Fewer than a majority of the nodes of a quorum could be had: as `TimedOut` or `Unreachable`, by what
     /// [`nodes`](Error::nodes) says.
     NoQuorum,
-    /// `shutdown` was called, or the runtime of the client has ended.
+    /// `shutdown` was called, or the runtime of the client has ended; of a quorum, of so many clients that there is no majority.
     Closed,
     /// A bad name, duration or address, or an engine that is not built in: mend the call.
     Invalid,

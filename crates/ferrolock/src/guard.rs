@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::coordination::holding::bundle::Part;
 use crate::coordination::holding::hold::{Hold, Status};
-use crate::coordination::{Alive, Tenure};
+use crate::coordination::holding::joint::Seat;
+use crate::coordination::{Alive, Core, Tenure};
 use crate::engine::Boxed;
 use crate::error::{Error, LostReason, Result};
 use crate::fence::Fence;
@@ -327,9 +328,31 @@ impl<K: Lockable> Guard<K> {
     pub fn unlock(self) -> impl Future<Output = Result<Unlocked>> + Send + use<K> {
         async move {
             match self.held {
-                Holding::One(one) => one.unlock().await,
+                Holding::One(one) => one.unlock(None).await,
                 Holding::Several(members) => members.unlock().await,
             }
+        }
+    }
+
+    /// The same in one call with others, if it has a seat there.
+    pub(crate) fn unlock_with(self, seat: Option<Seat>) -> Boxed<Result<Unlocked>> {
+        match self.held {
+            Holding::One(one) => Box::pin(one.unlock(seat)),
+            Holding::Several(members) => members.unlock(),
+        }
+    }
+
+    /// The client with which it can be released in one call with others.
+    pub(crate) fn releases_with(&self) -> Option<&Arc<Core>> {
+        match &self.held {
+            Holding::One(one) => {
+                let tenure = &one.tenure;
+                tenure
+                    .scheme
+                    .release_row(&tenure.bearer)
+                    .map(|_| &tenure.core)
+            }
+            Holding::Several(_) => None,
         }
     }
 

@@ -21,7 +21,6 @@ mod closed_port;
 mod connection;
 mod counter;
 pub mod fixtures;
-mod form;
 mod frames;
 pub mod java;
 mod keyspace;
@@ -32,6 +31,7 @@ pub mod polling;
 pub mod process;
 mod proxy;
 mod resp;
+mod seeds;
 mod server;
 mod stalls;
 mod stub;
@@ -41,7 +41,6 @@ pub use certificates::Certificates;
 pub use closed_port::ClosedPort;
 pub use connection::{Address, Connection};
 pub use counter::Counter;
-pub use form::{count, seed};
 pub use java::{JavaPeer, Redisson};
 pub use keyspace::{Entry, Value};
 pub use kind::{Kind, left_out, servers};
@@ -49,10 +48,19 @@ pub use monitor::Monitor;
 pub use polling::{DropOutcome, drop_after_polls, poll_once};
 pub use proxy::Proxy;
 pub use resp::Reply;
+pub use seeds::seed;
 pub use server::{Builder, Server};
 pub use stalls::Stalls;
 pub use stub::{Answer, Seen, StubServer};
 pub use wait::{LIMIT, eventually, eventually_async, within};
+
+/// How many rounds a test plays: `short` of them, or with `FERROLOCK_LONG=1` (`cargo xtask test --long`) `long` ones.
+pub fn count(short: u32, long: u32) -> u32 {
+    match std::env::var("FERROLOCK_LONG") {
+        Ok(value) if value == "1" => long,
+        _ => short,
+    }
+}
 
 /// A directory for a store that only this test uses, as private as a store has to be.
 pub fn store_folder() -> tempfile::TempDir {

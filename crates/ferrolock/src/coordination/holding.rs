@@ -6,6 +6,7 @@ mod delayed;
 pub(super) mod entrant;
 pub(super) mod first_acquire;
 pub(crate) mod hold;
+pub(crate) mod joint;
 mod kept;
 pub(super) mod reenter;
 pub(crate) mod release;

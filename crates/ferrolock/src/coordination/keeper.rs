@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::coordination::keeper::alarms::Alarm;
-pub(crate) use crate::coordination::keeper::alarms::AlarmKey;
+pub(crate) use crate::coordination::keeper::alarms::{AlarmKey, Alarmed};
 use crate::coordination::keeper::batch::Grid;
 #[cfg(test)]
 pub(crate) use crate::coordination::keeper::counts::KeptCounts;
@@ -333,7 +333,7 @@ impl Keeper {
             });
         }
         for alarm in agenda.alarms {
-            safely(alarm.ring);
+            safely(|| alarm.ring());
         }
         for job in agenda.jobs {
             safely(|| match job {

@@ -3,7 +3,7 @@
 use crate::engine::Clock;
 
 #[cfg(not(test))]
-pub(crate) use std::process::id;
+pub(crate) use self::known::id;
 
 #[cfg(test)]
 thread_local! {
@@ -12,13 +12,59 @@ thread_local! {
 
 #[cfg(test)]
 pub(crate) fn id() -> u32 {
-    CHILD.get().unwrap_or_else(std::process::id)
+    CHILD.get().unwrap_or_else(known::id)
 }
 
 /// Makes this thread look like one of a forked child with that process id; `None` ends that.
 #[cfg(all(test, feature = "embedded"))]
 pub(super) fn fork(child: Option<u32>) {
     CHILD.set(child);
+}
+
+/// The process id, asked at every lock and unlock.
+#[cfg(target_os = "linux")]
+mod known {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+
+    /// Without a system call: it is kept in a page that the kernel empties in a forked child.
+    pub(crate) fn id() -> u32 {
+        static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+        let Some(known) = PAGE.get_or_init(page) else {
+            return std::process::id();
+        };
+        match known.load(Ordering::Relaxed) {
+            0 => {
+                let id = std::process::id();
+                known.store(id, Ordering::Relaxed);
+                id
+            }
+            id => id,
+        }
+    }
+
+    /// `None`: the kernel is older than 4.14.
+    #[expect(
+        unsafe_code,
+        reason = "a page of our own, of zeros, never unmapped, and used as one aligned atomic number"
+    )]
+    fn page() -> Option<&'static AtomicU32> {
+        let size = rustix::param::page_size();
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        unsafe {
+            let page =
+                mmap_anonymous(std::ptr::null_mut(), size, rights, MapFlags::PRIVATE).ok()?;
+            madvise(page, size, Advice::LinuxWipeOnFork).ok()?;
+            Some(AtomicU32::from_ptr(page.cast()))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod known {
+    pub(crate) use std::process::id;
 }
 
 /// A client id, version 8: random, or made of a seed.

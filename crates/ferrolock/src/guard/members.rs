@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::coordination::holding::bundle::{Bundle, Enough};
 use crate::coordination::holding::hold::{Follower, Status};
+use crate::coordination::holding::joint::{self, Seat};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::Boxed;
-use crate::error::{Error, LostReason, NodeError, Result};
+use crate::error::{Error, ErrorKind, LostReason, NodeError, Result};
 use crate::guard::gather::gather;
 use crate::guard::{AnyGuard, Holding, Unlocked};
 
@@ -107,11 +108,12 @@ impl Members {
         &self.later
     }
 
-    /// All are given back, also if that fails for one of them.
+    /// All are given back, also if that fails for one of them; those of one client in one call.
     pub(super) fn unlock(mut self) -> Boxed<Result<Unlocked>> {
         Box::pin(async move {
             let was = self.bundle.release();
-            let work = self.take_guards(|guard| Box::pin(guard.unlock()));
+            let mut seats = seats_of(&self.guards).into_iter();
+            let work = self.take_guards(|guard| guard.unlock_with(seats.next().flatten()));
             let left = done_with(work, self.bundle.enough()).await;
             match was {
                 Status::Lost(reason) => Err(Error::lost(reason).of(&self.name)),
@@ -177,7 +179,10 @@ impl Members {
             .collect()
     }
 
-    fn take_guards<T>(&mut self, work: impl Fn(AnyGuard) -> Boxed<Result<T>>) -> Vec<Errand<T>> {
+    fn take_guards<T>(
+        &mut self,
+        mut work: impl FnMut(AnyGuard) -> Boxed<Result<T>>,
+    ) -> Vec<Errand<T>> {
         let errand = |guard: AnyGuard| (guard.tenure().core.clone(), work(guard));
         let later = unpoisoned(&self.later.guards).take();
         std::mem::take(&mut self.guards)
@@ -186,6 +191,28 @@ impl Members {
             .map(errand)
             .collect()
     }
+}
+
+/// A seat for each guard that can be released in one call with others of its client.
+fn seats_of(guards: &[AnyGuard]) -> Vec<Option<Seat>> {
+    let cores: Vec<_> = guards.iter().map(AnyGuard::releases_with).collect();
+    let mut seats: Vec<Option<Seat>> = guards.iter().map(|_| None).collect();
+    for core in cores.iter().flatten() {
+        let is_same =
+            |other: &Option<&Arc<Core>>| other.is_some_and(|other| Arc::ptr_eq(other, core));
+        let together = cores.iter().zip(&mut seats);
+        let mut places: Vec<_> = together
+            .filter(|(other, seat)| seat.is_none() && is_same(other))
+            .collect();
+        if places.len() > 1 {
+            let new = joint::seats(places.len());
+            places
+                .iter_mut()
+                .zip(new)
+                .for_each(|((_, place), seat)| **place = Some(seat));
+        }
+    }
+    seats
 }
 
 /// Work with one member, and the client that it is of.
@@ -210,8 +237,40 @@ pub(crate) async fn done_with<T>(work: Vec<Errand<T>>, enough: Enough) -> Result
         _ if count >= enough.need() => Ok(done),
         (Some(first), Enough::All(_)) => Err(first.error().clone().with_nodes(failed)),
         (None, Enough::All(_)) => Ok(done),
-        (_, Enough::MajorityOf(nodes)) => Err(Error::no_quorum(count, nodes).with_nodes(failed)),
+        (_, Enough::MajorityOf(nodes)) => Err(no_majority(count, nodes, failed)),
     }
+}
+
+/// Why a majority of that many nodes was not had.
+///
+/// `NoQuorum` is an error that may pass. It is not the reason if the call is at fault, or if so many nodes have lost the hold
+/// or are closed that there can be no majority: a caller that tries again while an error may pass would never end.
+pub(crate) fn no_majority(had: usize, nodes: usize, failed: Vec<NodeError>) -> Error {
+    if let Some(error) = fault_of_call(&failed) {
+        return error;
+    }
+    let is_over = |node: &&NodeError| {
+        let kind = node.error().kind();
+        matches!(kind, ErrorKind::Lost | ErrorKind::Closed)
+    };
+    let over: Vec<_> = failed.iter().filter(is_over).collect();
+    let spare = nodes.saturating_sub(Enough::MajorityOf(nodes).need());
+    let error = match over.as_slice() {
+        [first, ..] if over.len() > spare => first.error().clone(),
+        _ => Error::no_quorum(had, nodes),
+    };
+    error.with_nodes(failed)
+}
+
+/// An error that no node is to blame for.
+pub(crate) fn fault_of_call(failed: &[NodeError]) -> Option<Error> {
+    let is_its = |node: &&NodeError| {
+        matches!(
+            node.error().kind(),
+            ErrorKind::Cancelled | ErrorKind::Invalid | ErrorKind::WouldDeadlock
+        )
+    };
+    failed.iter().find(is_its).map(|node| node.error().clone())
 }
 
 /// An owner that still holds some of them still holds that much.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::coordination::holding::bundle::Part;
 use crate::coordination::holding::hold::{Hold, Status};
+use crate::coordination::holding::joint::Seat;
 use crate::coordination::holding::release::unlock;
 use crate::coordination::waiting::{Request, acquire};
 use crate::coordination::{Alive, Tenure};
@@ -47,11 +48,12 @@ impl SingleHold {
         status.unwrap_or(Status::Released)
     }
 
-    pub(super) async fn unlock(mut self) -> Result<Unlocked> {
+    /// With `seat`, in one call with others.
+    pub(super) async fn unlock(mut self, seat: Option<Seat>) -> Result<Unlocked> {
         let Some(hold) = self.hold.take() else {
             return Ok(Unlocked::Released);
         };
-        match unlock(hold).await? {
+        match unlock(hold, seat).await? {
             0 => Ok(Unlocked::Released),
             left => Ok(Unlocked::StillHeld(left)),
         }
@@ -64,7 +66,7 @@ impl SingleHold {
         };
         match self.hold.take() {
             Some(hold) if is_delayed => self.tenure.delay_release(&hold, delay).await,
-            Some(hold) => unlock(hold).await.map(drop),
+            Some(hold) => unlock(hold, None).await.map(drop),
             None => Ok(()),
         }
     }

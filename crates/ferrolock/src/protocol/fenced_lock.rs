@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys::prefixed;
 use super::lock::{self, PlainScheme};
-use super::multi_lock::GroupRow;
+use super::multi_lock::{GroupRow, ReleaseRow};
 use super::scheme::{Ask, AttemptReply, BadReply, Bearer, Granted, Line, Scheme, Subject, Waiting};
 
 static ACQUIRE: Script = script!(
@@ -123,6 +123,10 @@ impl Scheme for FencedScheme {
         // A node of a quorum is asked by a script of its own.
         let last_fence = self.node.is_none().then(|| self.last_fence.clone())?;
         Some(self.plain.keys.group_row(bearer, lease, Some(last_fence)))
+    }
+
+    fn release_row(&self, bearer: &Bearer) -> Option<ReleaseRow> {
+        Some(self.plain.keys.release_row(bearer))
     }
 
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {

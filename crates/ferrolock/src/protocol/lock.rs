@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::keys;
-use super::multi_lock::GroupRow;
+use super::multi_lock::{GroupRow, ReleaseRow};
 use super::pace::Pace;
 use super::renewal::Row;
 use super::scheme::{
@@ -97,6 +97,10 @@ impl Scheme for PlainScheme {
         Some(self.keys.group_row(bearer, lease, None))
     }
 
+    fn release_row(&self, bearer: &Bearer) -> Option<ReleaseRow> {
+        Some(self.keys.release_row(bearer))
+    }
+
     fn read_acquire(&self, reply: Value) -> Result<AttemptReply, BadReply> {
         read_acquire(reply)
     }
@@ -169,7 +173,6 @@ impl LockKeys {
         }
     }
 
-    /// A call for a tenure; with the details key behind the others if it keeps details.
     /// A row of an acquire of several names, with the key of the last fence if its kind has one.
     pub(super) fn group_row(
         &self,
@@ -187,6 +190,15 @@ impl LockKeys {
         }
     }
 
+    /// A row of a release of several names.
+    pub(super) fn release_row(&self, bearer: &Bearer) -> ReleaseRow {
+        let mut keys: SmallVec<_> = smallvec![self.lock.clone(), self.channel.clone()];
+        keys.extend(bearer.who.as_ref().map(|_| self.details.clone()));
+        let field = bearer.field.clone();
+        ReleaseRow { keys, field }
+    }
+
+    /// A call for a tenure; with the details key behind the others if it keeps details.
     pub(super) fn call(
         &self,
         script: &'static Script,

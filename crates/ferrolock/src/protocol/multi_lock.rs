@@ -1,4 +1,4 @@
-//! Several names of one client, acquired in one call: all of them or none.
+//! Several names of one client in one call: acquired, all of them or none; and released, each by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arg, Call, Form, Script, Value, script};
 use super::lock::millis;
+use super::renewal::RowError;
 use super::scheme::BadReply;
 
 static ACQUIRE: Script = script!(
@@ -16,10 +17,12 @@ static ACQUIRE: Script = script!(
     "fenced_lock/grant"
 );
 
-/// Every script of this file: a connection makes them known to its server.
-pub(super) static SCRIPTS: [&Script; 1] = [&ACQUIRE];
+static RELEASE: Script = script!("multi_lock/release", Release);
 
-/// One name of such a call.
+/// Every script of this file: a connection makes them known to its server.
+pub(super) static SCRIPTS: [&Script; 2] = [&ACQUIRE, &RELEASE];
+
+/// One name of an acquire.
 #[derive(Debug)]
 pub(crate) struct GroupRow {
     pub(super) lock: Arc<str>,
@@ -31,7 +34,22 @@ pub(crate) struct GroupRow {
     pub(super) details: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// What such a call brought.
+/// One name of a release that leaves nothing.
+#[derive(Debug)]
+pub(crate) struct ReleaseRow {
+    /// Lock, channel, and holder details if the tenure keeps them.
+    pub(super) keys: SmallVec<[Arc<str>; 3]>,
+    pub(super) field: Arc<str>,
+}
+
+impl ReleaseRow {
+    /// Whether both can go out in one call.
+    pub(crate) fn fits(&self, other: &Self) -> bool {
+        self.keys.len() == other.keys.len()
+    }
+}
+
+/// What an acquire brought.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GroupReply {
     /// The reply for each name, as its scheme reads it.
@@ -84,6 +102,33 @@ pub(crate) fn read_acquire(reply: Value, names: usize) -> Result<GroupReply, Bad
             }
         }
         _ => Err(bad(Value::List(values))),
+    }
+}
+
+/// Releases all of these, which [fit](ReleaseRow::fits) each other.
+pub(crate) fn release(rows: &[ReleaseRow]) -> Call {
+    let keys = rows.iter().flat_map(|row| row.keys.iter().cloned());
+    let fields = rows.iter().map(|row| Arg::from(row.field.clone()));
+    Call {
+        args: fields.collect(),
+        ..Call::of(&RELEASE, keys.collect())
+    }
+}
+
+/// The answer to each row of a release of that many names: the reply that its own release would have had.
+pub(crate) fn read_release(
+    reply: Value,
+    rows: usize,
+) -> Result<Vec<Result<Value, RowError>>, BadReply> {
+    match reply {
+        Value::List(answers) if answers.len() == rows => {
+            let answer = |answer| match answer {
+                Value::Bytes(text) => Err(RowError::of(&text)),
+                reply => Ok(reply),
+            };
+            Ok(answers.into_iter().map(answer).collect())
+        }
+        other => Err(BadReply("multi release", other)),
     }
 }
 

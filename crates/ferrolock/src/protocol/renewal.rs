@@ -84,14 +84,16 @@ pub(crate) fn read_one(reply: Value) -> Result<Standing, BadReply> {
 
 fn read_row(answer: Value) -> Result<Result<Standing, RowError>, BadReply> {
     match answer {
-        Value::Bytes(text) => Ok(Err(RowError::of(&String::from_utf8_lossy(&text)))),
+        Value::Bytes(text) => Ok(Err(RowError::of(&text))),
         other => read_standing(other).map(Ok),
     }
 }
 
 impl RowError {
-    fn of(text: &str) -> Self {
-        let (code, message) = text.split_once(' ').unwrap_or((text, ""));
+    /// Of the text that stands in the place of an answer.
+    pub(super) fn of(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let (code, message) = text.split_once(' ').unwrap_or((&text, ""));
         Self {
             code: code.to_owned(),
             message: message.to_owned(),

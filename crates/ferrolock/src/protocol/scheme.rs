@@ -14,7 +14,7 @@ use super::call::{Arg, Call, Role, Value};
 use super::fair_lock::FairScheme;
 use super::fenced_lock::FencedScheme;
 use super::lock::PlainScheme;
-use super::multi_lock::GroupRow;
+use super::multi_lock::{GroupRow, ReleaseRow};
 use super::pace::Pace;
 use super::renewal::Row;
 use super::rw_lock::ReadScheme;
@@ -28,8 +28,8 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
     fn subject(&self) -> &Subject;
 
     /// The lines whose attempts wait while a release of this one is not answered: such an attempt could find our own hold.
-    fn barred(&self) -> SmallVec<[Subject; 1]> {
-        smallvec![self.subject().clone()]
+    fn barred(&self) -> Lines {
+        Lines::OWN
     }
 
     fn waiting(&self) -> &Waiting;
@@ -75,6 +75,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
 
     /// Its row of an acquire of several names in one call; `None`: it is acquired by itself only.
     fn group_row(&self, _bearer: &Bearer, _lease: Duration) -> Option<GroupRow> {
+        None
+    }
+
+    /// Its row of a release of several names in one call, which leaves nothing; `None`: it is released by itself only.
+    fn release_row(&self, _bearer: &Bearer) -> Option<ReleaseRow> {
         None
     }
 
@@ -136,6 +141,24 @@ impl dyn Scheme {
 
 /// A lease that makes no hold longer.
 pub(crate) const NO_LONGER: Duration = Duration::from_millis(1);
+
+/// Lines of one name: a scheme's own, and that of its sibling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) own: bool,
+    pub(crate) sibling: bool,
+}
+
+impl Lines {
+    pub(crate) const NONE: Self = Self::new(false, false);
+    pub(crate) const OWN: Self = Self::new(true, false);
+    pub(crate) const SIBLING: Self = Self::new(false, true);
+    pub(crate) const BOTH: Self = Self::new(true, true);
+
+    const fn new(own: bool, sibling: bool) -> Self {
+        Self { own, sibling }
+    }
+}
 
 /// A kind on a name: each has its own line, its own re-entry and its own guards.
 #[derive(Clone, Debug, PartialEq, Eq)]

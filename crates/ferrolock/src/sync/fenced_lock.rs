@@ -1,5 +1,8 @@
 //! The lock whose grants have fences.
 
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+
 use std::sync::Arc;
 
 use crate::coordination::Alive;

@@ -37,9 +37,9 @@ struct Elsewhere {
 }
 
 async fn elsewhere(stage: &Stage, lease: Duration) -> Elsewhere {
-    let (runtime, builder, kind) = (stories::threads(), stage.builder(), stage.kind());
+    let (runtime, builder, place) = (stories::threads(), stage.builder(), stage.place());
     let held = runtime.spawn(async move {
-        let client = Party::connect(builder.watchdog_lease(lease), kind).await;
+        let client = Party::connect(builder.watchdog_lease(lease), &place).await;
         let guard = client.lock("orders").lock().await.unwrap();
         (client, guard)
     });
@@ -217,7 +217,7 @@ async fn a_forgotten_guard_is_ended_by_max_hold(stage: &Stage) {
     stage.took(
         "free after the limit",
         begun,
-        limit + stage.lease() / 20 + ms(100),
+        limit + stage.lease() / 20 + stage.kind().drift(stage.lease()) + ms(100),
     );
     next.unlock().await.unwrap();
 }

@@ -6,7 +6,7 @@ use testkit::{LIMIT, eventually_async};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Party, Stage, TestGuard, ms};
+use crate::stage::{Party, Stage, TestGuard, TestLock, ms};
 
 /// Longer than a subscription lingers, and shorter than a lease in virtual time.
 const SETTLED: Duration = Duration::from_secs(8);
@@ -21,8 +21,9 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) async fn on(stage: &'a Stage) -> Self {
-        let connect = || stage.connect(stage.builder().watchdog_lease(stage.lease()));
-        let (client, other) = (connect().await, connect().await);
+        let builder = || stage.builder().watchdog_lease(stage.lease());
+        let client = stage.connect(builder()).await;
+        let other = stage.connect_opposite(builder()).await;
         for client in [&client, &other] {
             // The keeper is started by the first hold.
             let guard = client.lock("warm").lock().await.unwrap();
@@ -65,9 +66,14 @@ impl<'a> World<'a> {
         }))
     }
 
-    /// Whether the lock is held, asked by the client whose futures are not dropped.
+    /// Whether the lock is held, or a part of it, asked by the client whose futures are not dropped.
     pub(crate) async fn is_locked(&self, name: &str) -> bool {
-        self.other.lock(name).is_locked().await.unwrap()
+        for part in self.other.parts_of(name) {
+            if part.is_locked().await.unwrap() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Asserts that the lock becomes free soon, and not only when a lease has run out.
@@ -87,25 +93,39 @@ impl<'a> World<'a> {
         );
     }
 
-    /// Asserts that nothing is left: no key, no place in a queue, no task, no subscription.
+    /// Asserts that nothing is left: no key, no place in a queue, no intent, no task, no subscription.
     pub(crate) async fn nothing_left(&self, name: &str) {
         self.freed(name).await;
         for client in [&self.client, &self.other] {
-            let begun = Instant::now();
-            let guard = client.lock(name).lock().await.unwrap();
-            let waited = begun.elapsed();
-            let limit = if self.stage.is_virtual() {
-                self.soon()
-            } else {
-                self.stage.lease() / 2
-            };
-            assert!(waited < limit, "{name}: the next waited {waited:?}");
-            guard.unlock().await.unwrap();
+            // What is left of a part may be in the way of that part only, as a writer's intent is of readers.
+            for lock in client.parts_of(name).into_iter().chain([client.lock(name)]) {
+                self.at_once(&lock).await;
+            }
         }
         if self.stage.is_virtual() {
             self.nobody_waits(name).await;
         }
-        assert!(!self.is_locked(name).await, "{name}: locked again");
+        // The last release was answered; of a quorum, by most of its nodes.
+        match self.stage.kind().engines() {
+            1 => assert!(!self.is_locked(name).await, "{name}: locked again"),
+            _ => self.freed(name).await,
+        }
+        let is_of_it = |key: &String| key.contains(name);
+        let is_gone = async || !self.stage.keys().iter().any(is_of_it);
+        eventually_async(LIMIT, &format!("no key of {name} is left"), is_gone).await;
+    }
+
+    /// Asserts that no call and no entry of one is in front of it.
+    async fn at_once(&self, lock: &TestLock) {
+        let begun = Instant::now();
+        let guard = lock.lock().await.unwrap();
+        let waited = begun.elapsed();
+        let limit = match self.stage.is_virtual() {
+            true => self.soon(),
+            false => self.stage.lease() / 2,
+        };
+        assert!(waited < limit, "{lock:?}: the next waited {waited:?}");
+        guard.unlock().await.unwrap();
     }
 
     /// Asserts that no call is in a queue: then the task that works for the queue has ended, also if the lock is held.
@@ -125,23 +145,26 @@ impl<'a> World<'a> {
     /// locks that are gone.
     pub(crate) async fn nothing_goes_on(&self) {
         self.nobody_waits("at the end").await;
-        let Some(server) = self.stage.server() else {
-            return;
-        };
         for client in [&self.client, &self.other] {
             // After the ping everything that was sent before is answered.
             client.ping().await.unwrap();
         }
-        let mut look = server.connect();
-        eventually_async(LIMIT, "no channel is listened to", async || {
-            look.command(&["PUBSUB", "CHANNELS"]).list().is_empty()
-        })
-        .await;
-        let monitor = server.monitor();
+        let mut monitors = Vec::new();
+        for server in self.stage.servers() {
+            let mut look = server.connect();
+            eventually_async(LIMIT, "no channel is listened to", async || {
+                look.command(&["PUBSUB", "CHANNELS"]).list().is_empty()
+            })
+            .await;
+            monitors.push(server.monitor());
+        }
+        if monitors.is_empty() {
+            return;
+        }
         sleep(self.stage.lease() * 2 / 3).await;
-        let lines = monitor.lines();
-        let ours = |line: &&String| line.contains("EVAL") || line.contains("SUBSCRIBE");
-        let late: Vec<&String> = lines.iter().filter(ours).collect();
+        let ours = |line: &String| line.contains("EVAL") || line.contains("SUBSCRIBE");
+        let lines = monitors.iter().flat_map(|monitor| monitor.lines());
+        let late: Vec<String> = lines.filter(ours).collect();
         assert!(late.is_empty(), "{late:#?}");
     }
 

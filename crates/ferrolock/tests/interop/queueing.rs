@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use ferrolock::kind::Fair;
 use ferrolock::{Client, Guard};
-use testkit::java::{Pending, Place, now};
-use testkit::{Counter, LIMIT, eventually_async};
+use testkit::java::{Pending, now};
+use testkit::{LIMIT, eventually_async};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::scene::{Scene, assert_at_once};
 
@@ -16,7 +15,6 @@ stories!(
     waiters_of_both_sides_are_served_in_the_order_in_which_they_came,
     each_side_wakes_the_other,
     a_waiter_of_ours_that_leaves_lets_java_go_on,
-    both_sides_count_exactly_in_one_queue,
 );
 
 /// The length of the queue.
@@ -115,55 +113,4 @@ async fn a_waiter_of_ours_that_leaves_lets_java_go_on(scene: &Scene) {
 
     java.wait().unwrap();
     scene.java.thread("waiter").fair("a").unlock().unwrap();
-}
-
-/// The short form; no grant takes longer than the holds before it.
-async fn both_sides_count_exactly_in_one_queue(scene: &Scene) {
-    const THREADS: [&str; 4] = ["one", "two", "three", "four"];
-    const WANTED: u64 = 400;
-    let folder = testkit::store_folder();
-    let file = folder.path().join("count");
-    let (counter, stop) = (Counter::file(&file), CancellationToken::new());
-    let second = Client::connect(scene.server.url()).await.unwrap();
-    let javas = THREADS.map(|thread| {
-        let lock = scene.java.thread(thread).fair("a");
-        lock.rounds(Place::File(&file)).begin()
-    });
-    let mut workers = tokio::task::JoinSet::new();
-    for number in 0..6 {
-        let client = if number % 2 == 0 {
-            &scene.ours
-        } else {
-            &second
-        };
-        let lock = client.fair_lock("a");
-        let (counter, stop) = (counter.clone(), stop.clone());
-        workers.spawn(async move {
-            let mut done = 0;
-            while !stop.is_cancelled() {
-                let guard = lock.lock().await.unwrap();
-                counter.bump_async().await;
-                guard.unlock().await.unwrap();
-                done += 1;
-            }
-            done
-        });
-    }
-
-    let what = format!("{WANTED} are counted");
-    eventually_async(3 * LIMIT, &what, async || counter.read() >= WANTED).await;
-    stop.cancel();
-    THREADS
-        .iter()
-        .for_each(|name| scene.java.thread(name).stop());
-
-    let ours: u64 = workers.join_all().await.iter().sum();
-    let javas: u64 = javas.map(|each| each.wait().unwrap().done).iter().sum();
-    eprintln!("ours {ours}, Java's {javas}");
-    assert_eq!(counter.read(), ours + javas);
-    // Each waiter has its turn once in each round.
-    assert!(
-        ours >= WANTED / 4 && javas >= WANTED / 4,
-        "{ours} and {javas}"
-    );
 }

@@ -2,7 +2,7 @@
 //!
 //! A story is an `async fn` over a [`Scene`]. `stories!` makes three tests of it: on Redis and on Valkey with the newest
 //! Redisson, and on Redis with the oldest. Stories that need the machine for themselves, or slow down others, are listed behind
-//! `alone:`.
+//! `alone:`; what the oldest has not, behind `newest:`.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -14,6 +14,11 @@ use tokio::task::JoinHandle;
 
 macro_rules! stories {
     (alone: $($story:ident),+ $(,)?) => { stories!(@ play_alone $($story)+); };
+    (all: $($story:ident),+ $(,)?) => { stories!(@ play $($story)+); };
+    (newest: $($story:ident),+ $(,)?) => {
+        stories!(in redis: play Redis Newest $($story)+);
+        stories!(in valkey: play Valkey Newest $($story)+);
+    };
     (@ $play:ident $($story:ident)+) => {
         stories!(in redis: $play Redis Newest $($story)+);
         stories!(in valkey: $play Valkey Newest $($story)+);

@@ -204,52 +204,59 @@ async fn writers_of_both_sides_count_exactly_and_no_reader_sees_a_change(scene: 
     let folder = testkit::store_folder();
     let file = folder.path().join("count");
     let (counter, stop) = (Counter::file(&file), Arc::new(AtomicBool::new(false)));
+    let times = testkit::count(100, 1500);
+    let second = Client::connect(scene.server.url()).await.unwrap();
+    let clients = [&scene.ours, &second];
     let writers = ["w1", "w2"].map(|name| scene.java.thread(name));
     let begin = |thread: &JavaThread| {
         let rounds = thread.write("orders").rounds(Place::File(&file));
-        rounds.times(150).begin()
+        rounds.times(times.into()).begin()
     };
     let loops = writers.each_ref().map(begin);
     let java_reader = {
         let (read, stop) = (scene.java.thread("r").read("orders"), stop.clone());
+        let counter = counter.clone();
         tokio::task::spawn_blocking(move || {
+            let mut rounds = 0;
             while !stop.load(Ordering::SeqCst) {
                 read.lock().unwrap();
+                let before = counter.read();
+                std::thread::sleep(Duration::from_millis(1));
+                assert_eq!(counter.read(), before, "a writer is inside");
                 read.unlock().unwrap();
+                rounds += 1;
             }
+            rounds
         })
     };
     let readers: Vec<_> = (0..3)
-        .map(|_| tokio::spawn(reads(scene.ours.clone(), counter.clone(), stop.clone())))
+        .map(|n| tokio::spawn(reads(clients[n % 2].clone(), counter.clone(), stop.clone())))
         .collect();
-    let ours: Vec<_> = (0..2)
-        .map(|_| tokio::spawn(writes(scene.ours.clone(), counter.clone())))
-        .collect();
+    let ours = clients.map(|client| tokio::spawn(writes(client.clone(), counter.clone(), times)));
     for writer in ours {
         writer.await.unwrap();
     }
     for each in loops {
-        assert_eq!(
-            tokio::task::block_in_place(|| each.answer(10 * LIMIT))
-                .result
-                .unwrap()
-                .done,
-            150
-        );
+        let looped = tokio::task::block_in_place(|| each.answer(10 * LIMIT));
+        assert_eq!(looped.result.unwrap().done, u64::from(times));
     }
     stop.store(true, Ordering::SeqCst);
-    java_reader.await.unwrap();
+    assert!(java_reader.await.unwrap() > 0, "Java's reader got in");
     for reader in readers {
         assert!(reader.await.unwrap() > 0, "readers got in");
     }
 
-    assert_eq!(counter.read(), 600, "somebody counted while another did");
+    assert_eq!(
+        counter.read(),
+        4 * u64::from(times),
+        "two were inside at a time"
+    );
     emptied(scene);
 }
 
-async fn writes(client: Client, counter: Counter) {
+async fn writes(client: Client, counter: Counter, times: u32) {
     let lock = client.rw_lock("orders").owned_by(&Owner::new());
-    for _ in 0..150 {
+    for _ in 0..times {
         let guard = lock.write().await.unwrap();
         counter.bump_async().await;
         guard.unlock().await.unwrap();

@@ -4,48 +4,33 @@
 //! youngest. The player uses only the methods here: any other client with the same methods, such as one of another library,
 //! could play `U` or `V` too.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
 use std::time::Duration;
 
-use ferrolock::kind::Named;
+use ferrolock::kind::{Lockable, Named};
 use ferrolock::{
-    CancellationToken, Client, ErrorKind, Guard, Lock, Owner, OwnerId, Remaining, Unlocked,
+    AnyLock, CancellationToken, Client, ErrorKind, Lock, MultiLock, Owner, Quorum, Remaining,
+    Unlocked,
 };
-use testkit::fixtures::{Caller, Object, Outcome, Step};
+use testkit::fixtures::{Call, Caller, Object, Primitive, Step};
 use testkit::{LIMIT, Server};
 use tokio::task::JoinHandle;
 
 use crate::differences::Habit;
+use held::{Held, Played};
 
 type Taken = ferrolock::Result<Option<Box<dyn Held>>>;
 
-/// A guard of any kind.
-trait Held: Send {
-    fn is_held(&self) -> bool;
-    fn owner_id(&self) -> &OwnerId;
-    fn unlock(self: Box<Self>)
-    -> Pin<Box<dyn Future<Output = ferrolock::Result<Unlocked>> + Send>>;
-}
-
-impl<K: Named> Held for Guard<K> {
-    fn is_held(&self) -> bool {
-        Guard::is_held(self)
-    }
-
-    fn owner_id(&self) -> &OwnerId {
-        Guard::owner_id(self)
-    }
-
-    fn unlock(
-        self: Box<Self>,
-    ) -> Pin<Box<dyn Future<Output = ferrolock::Result<Unlocked>> + Send>> {
-        Box::pin(Guard::unlock(*self))
-    }
-}
+/// Redisson's red lock has a name for each member, ours has one on each node: here the nodes' clients have the members'
+/// names for prefixes, and this is behind them.
+pub(crate) const NODE_NAME: &str = "/red";
 
 pub(crate) struct Actor {
     client: Client,
+    /// Of the nodes of a quorum, which are all on one server here.
+    nodes: Vec<Client>,
     owners: BTreeMap<Caller, Owner>,
     guards: BTreeMap<(Caller, String), Vec<Box<dyn Held>>>,
     pending: BTreeMap<usize, Pending>,
@@ -66,15 +51,26 @@ pub(crate) enum Seen {
     Void,
     Flag(bool),
     Number(i64),
+    Null,
     Unlocked(Unlocked),
     Failed(ErrorKind),
     Pending,
+    /// There is no such method, or none without a guard.
+    NoSuchCall,
 }
 
 impl Actor {
-    pub(crate) async fn connect(server: &Server) -> Self {
+    pub(crate) async fn connect(server: &Server, primitive: Primitive) -> Self {
+        let mut nodes = Vec::new();
+        if primitive == Primitive::RedLock {
+            for member in ["a/", "b/", "c/"] {
+                let node = Client::builder().url(server.url()).key_prefix(member);
+                nodes.push(node.connect().await.unwrap());
+            }
+        }
         Self {
             client: Client::connect(server.url()).await.unwrap(),
+            nodes,
             owners: BTreeMap::new(),
             guards: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -83,28 +79,53 @@ impl Actor {
         }
     }
 
-    /// Makes the call of a step; if the call waited in Java, returns while it waits.
-    pub(crate) async fn call(&mut self, step: &Step) -> Seen {
+    /// Makes the call of a step; if it `waits`, returns meanwhile.
+    pub(crate) async fn call(&mut self, step: &Step, waits: bool) -> Seen {
         let Object { kind, name, .. } = object(step);
-        let (lock, rw) = (self.client.lock(name), self.client.rw_lock(name));
+        let name = match self.nodes.is_empty() {
+            true => name.clone(),
+            false => format!("{name}{NODE_NAME}"),
+        };
+        let (lock, rw) = (self.client.lock(&name), self.client.rw_lock(&name));
+        let (fair, spin) = (self.client.fair_lock(&name), self.client.spin_lock(&name));
         match kind.as_str() {
-            "lock" => self.call_on(step, lock).await,
-            "non-reentrant lock" => self.call_on(step, lock.non_reentrant()).await,
-            "read lock" => self.call_on(step, rw.read_lock()).await,
-            "write lock" => self.call_on(step, rw.write_lock()).await,
+            "lock" => self.call_on(step, waits, lock).await,
+            "non-reentrant lock" => self.call_on(step, waits, lock.non_reentrant()).await,
+            "read lock" => self.call_on(step, waits, rw.read_lock()).await,
+            "write lock" => self.call_on(step, waits, rw.write_lock()).await,
+            "fenced lock" => {
+                let fenced = self.client.fenced_lock(&name);
+                self.call_on(step, waits, fenced).await
+            }
+            "spin lock" => self.call_on(step, waits, spin).await,
+            "fair lock" => self.call_on(step, waits, fair).await,
+            "non-reentrant fair lock" => self.call_on(step, waits, fair.non_reentrant()).await,
+            "multi lock" => {
+                let members = object(step).members.iter();
+                let members: Vec<AnyLock> =
+                    members.map(|name| self.client.lock(name).erase()).collect();
+                self.call_on_several(step, waits, MultiLock::new(members))
+                    .await
+            }
+            "red lock" => {
+                // A loaded machine is no reason for a member to be missing.
+                let quorum = Quorum::new(self.nodes.clone()).node_limit(LIMIT);
+                let lock = quorum.lock(&NODE_NAME[1..]);
+                self.call_on_several(step, waits, lock).await
+            }
             other => panic!("no such object: {other}"),
         }
     }
 
-    async fn call_on<K: Named>(&mut self, step: &Step, handle: Lock<K>) -> Seen {
+    async fn call_on<K: Played + Named>(
+        &mut self,
+        step: &Step,
+        waits: bool,
+        handle: Lock<K>,
+    ) -> Seen {
         let handle = self.configured(step, handle);
         let me = self.owner(step.owner);
         match step.call.method() {
-            "lock" | "lockInterruptibly" | "tryLock" => self.take(step, handle).await,
-            "unlock" => {
-                let guards = self.guards.get_mut(&place(step)).unwrap();
-                seen(guards.pop().unwrap().unlock().await.map(Seen::Unlocked))
-            }
             "forceUnlock" | "delete" => seen(handle.force_unlock().await.map(Seen::Flag)),
             "isLocked" | "isLockedAsync" => seen(handle.is_locked().await.map(Seen::Flag)),
             "isHeldByCurrentThread" => seen(handle.is_held_by(&me).await.map(Seen::Flag)),
@@ -115,6 +136,49 @@ impl Actor {
                 Remaining::Left(left) => Seen::Number(i64::try_from(left.as_millis()).unwrap()),
                 other => panic!("{other:?}"),
             })),
+            // That of a hold: there is none of the moment.
+            "getToken" => match self.guards.get(&place(step)).and_then(|all| all.last()) {
+                Some(guard) => Seen::Number(guard.fence().unwrap().as_i64()),
+                None => Seen::NoSuchCall,
+            },
+            _ => self.take_or_leave(step, waits, handle).await,
+        }
+    }
+
+    /// On a lock that has no name of its own, and so no questions.
+    async fn call_on_several<K: Played>(
+        &mut self,
+        step: &Step,
+        waits: bool,
+        handle: Lock<K>,
+    ) -> Seen {
+        if step.call == Call::Create {
+            return seen(handle.try_lock().await.map(|_| Seen::Void));
+        }
+        let handle = self.configured(step, handle);
+        match step.call.method() {
+            "isHeldByCurrentThread" => {
+                let guards = self.guards.get(&place(step));
+                Seen::Flag(guards.is_some_and(|all| all.iter().any(|guard| guard.is_held())))
+            }
+            "isLocked" | "forceUnlock" | "getHoldCount" | "remainTimeToLive" => Seen::NoSuchCall,
+            _ => self.take_or_leave(step, waits, handle).await,
+        }
+    }
+
+    async fn take_or_leave<K: Played>(
+        &mut self,
+        step: &Step,
+        waits: bool,
+        handle: Lock<K>,
+    ) -> Seen {
+        match step.call.method() {
+            "lock" | "lockInterruptibly" | "tryLock" | "tryLockAsync" | "lockAndGetToken"
+            | "tryLockAndGetToken" => self.take(step, waits, handle).await,
+            "unlock" => match self.guards.get_mut(&place(step)).and_then(Vec::pop) {
+                Some(guard) => seen(guard.unlock().await.map(Seen::Unlocked)),
+                None => Seen::NoSuchCall,
+            },
             other => panic!("no such method: {other}"),
         }
     }
@@ -148,18 +212,42 @@ impl Actor {
         self.fields.get(field).copied()
     }
 
+    /// Whether one of its clients has this id.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        let mut clients = self.nodes.iter().chain([&self.client]);
+        clients.any(|client| client.id() == id)
+    }
+
+    /// The call of this caller waits, with this field.
+    pub(crate) fn waits_as(&mut self, field: String, caller: Caller) {
+        assert!(self.has_id(field.rsplit_once(':').unwrap().0), "{field}");
+        let before = self.fields.insert(field, caller);
+        assert_eq!(before, None, "a place is new");
+    }
+
+    /// A field that is on the server after a call of this caller.
+    pub(crate) fn may_have_taken(&mut self, field: String, caller: Caller) {
+        let id = field.rsplit_once(':').map_or("", |(id, _)| id);
+        if self.has_id(id) && !self.fields.contains_key(&field) {
+            self.fields.insert(field, caller);
+            self.habits.insert(Habit::Tenures);
+        }
+    }
+
     /// Releases what is still held, and returns the habits in which it differed from Redisson.
     pub(crate) async fn leave(mut self) -> BTreeSet<Habit> {
         self.guards.clear();
-        self.client.shutdown(LIMIT).await.unwrap();
+        for client in self.nodes.iter().chain([&self.client]) {
+            client.shutdown(LIMIT).await.unwrap();
+        }
         self.habits
     }
 
-    async fn take<K: Named>(&mut self, step: &Step, handle: Lock<K>) -> Seen {
+    async fn take<K: Played>(&mut self, step: &Step, waits: bool, handle: Lock<K>) -> Seen {
         let stop = CancellationToken::new();
         let handle = handle.cancelled_by(&stop);
         let wait = self.millis(step, "wait");
-        let tries = step.call.method() == "tryLock";
+        let tries = step.call.method().starts_with("tryLock");
         let call = tokio::spawn(async move {
             let guard = match wait {
                 Some(wait) => handle.try_lock_for(wait).await?,
@@ -168,7 +256,7 @@ impl Actor {
             };
             Ok(guard.map(|guard| Box::new(guard) as Box<dyn Held>))
         });
-        if step.reply == Some(Outcome::Pending) {
+        if waits {
             let step = step.clone();
             let pending = Pending { step, stop, call };
             self.pending.insert(pending.step.step, pending);
@@ -179,41 +267,49 @@ impl Actor {
     }
 
     fn taken(&mut self, step: &Step, taken: Taken) -> Seen {
+        let method = step.call.method();
         match taken {
             Ok(Some(guard)) => {
+                let fence = guard.fence();
                 self.enter(step, guard);
-                match step.call.method() {
-                    "tryLock" => Seen::Flag(true),
+                match fence {
+                    Some(fence) if method.ends_with("Token") => Seen::Number(fence.as_i64()),
+                    _ if method.starts_with("tryLock") => Seen::Flag(true),
                     _ => Seen::Void,
                 }
             }
+            Ok(None) if method.ends_with("Token") => Seen::Null,
             Ok(None) => Seen::Flag(false),
             Err(error) => Seen::Failed(error.kind()),
         }
     }
 
-    /// Re-entry keeps the field; a new acquisition has a field that was never used before.
+    /// Re-entry keeps the field; a new acquisition has a field that was never used before, but in its place in a queue.
     fn enter(&mut self, step: &Step, guard: Box<dyn Held>) {
-        let id = guard.owner_id();
-        let field = id.to_string();
-        assert_eq!(field, format!("{}:{}", self.client.id(), id.number()));
         let guards = self.guards.entry(place(step)).or_default();
-        let before = match guards.iter().find(|guard| guard.is_held()) {
-            Some(outer) => {
-                assert_eq!(outer.owner_id(), id, "re-entry is the same tenure");
-                Some(step.owner)
+        // Of several locks the fields are seen on the server.
+        if let Some(id) = guard.owner_id() {
+            let field = id.to_string();
+            assert_eq!(field, format!("{}:{}", self.client.id(), id.number()));
+            let had_place = object(step).kind.contains("fair");
+            let before = self.fields.insert(field, step.owner);
+            match guards.iter().find(|guard| guard.is_held()) {
+                Some(outer) => {
+                    assert_eq!(outer.owner_id(), Some(id), "re-entry is the same tenure");
+                    assert_eq!(before, Some(step.owner), "whose field");
+                }
+                None => {
+                    let is_own_place = had_place && before == Some(step.owner);
+                    assert!(before.is_none() || is_own_place, "whose field");
+                    self.habits.insert(Habit::Tenures);
+                }
             }
-            None => {
-                self.habits.insert(Habit::Tenures);
-                None
-            }
-        };
-        assert_eq!(self.fields.insert(field, step.owner), before, "whose field");
+        }
         guards.push(guard);
     }
 
     /// A handle as the caller of a step would make it: everything that Java's object remembers is set again.
-    fn configured<K: Named>(&mut self, step: &Step, lock: Lock<K>) -> Lock<K> {
+    fn configured<K: Lockable>(&mut self, step: &Step, lock: Lock<K>) -> Lock<K> {
         let lock = lock.owned_by(&self.owner(step.owner));
         let known = ["wait", "lease"].map(|name| step.call.millis(name));
         let arguments = step.call.arguments();
@@ -243,9 +339,18 @@ pub(crate) fn object(step: &Step) -> &Object {
     step.on.as_ref().unwrap()
 }
 
+/// The names of the locks that it consists of.
+pub(crate) fn names(step: &Step) -> &[String] {
+    let object = object(step);
+    match &object.members[..] {
+        [] => std::slice::from_ref(&object.name),
+        members => members,
+    }
+}
+
 fn place(step: &Step) -> (Caller, String) {
-    let Object { kind, name, .. } = object(step);
-    (step.owner, format!("{kind} {name}"))
+    let Object { kind, .. } = object(step);
+    (step.owner, format!("{kind} {}", names(step).join(", ")))
 }
 
 fn seen(result: ferrolock::Result<Seen>) -> Seen {

@@ -3,7 +3,11 @@
 //! W numbers are those of the list of differences in `docs/redisson.md`; `API` is a call that cannot be written with guards
 //! and typed durations.
 
+mod fair;
+mod fenced;
 mod read_write;
+mod several;
+mod spin;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,20 +48,62 @@ pub(crate) enum Ours {
 /// What a step leaves here, and what its caller sees; `None`: as recorded.
 #[derive(Debug)]
 pub(crate) struct Instead {
+    /// Of a step that waits for the end of a call: what that call's caller sees.
     pub(crate) seen: Option<Seen>,
     /// What the messages of the step say.
     pub(crate) messages: Option<&'static [&'static str]>,
     pub(crate) keys: Option<&'static [LeftKey]>,
+    /// Keys that come and go.
+    pub(crate) passing: &'static [&'static str],
     /// The call of this earlier step has returned.
     pub(crate) served: Option<usize>,
 }
 
-/// A key that a step leaves: a lock with these fields, or the hold key of a reader, without any.
+/// A key that a step leaves.
 #[derive(Debug)]
 pub(crate) struct LeftKey {
     pub(crate) name: &'static str,
-    pub(crate) fields: &'static [(&'static str, &'static str)],
-    pub(crate) lease: Duration,
+    pub(crate) holds: Left,
+    /// `None`: it stays.
+    pub(crate) lease: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Left {
+    Text(&'static str),
+    /// Of a lock: who holds it, and how often.
+    Fields(&'static [(&'static str, &'static str)]),
+}
+
+const AS_RECORDED: Instead = Instead {
+    seen: None,
+    messages: None,
+    keys: None,
+    passing: &[],
+    served: None,
+};
+
+/// A step of a scenario, for the reason `why`.
+const fn row(scenario: &'static str, step: usize, why: &'static str, ours: Ours) -> Difference {
+    Difference {
+        scenario,
+        step,
+        why,
+        ours,
+    }
+}
+
+/// Threads are not owners: without a guard there is nothing to call `unlock` on.
+const fn no_guard(scenario: &'static str, step: usize) -> Difference {
+    row(scenario, step, "W8", Ours::NoSuchCall)
+}
+
+const fn lock(fields: &'static [(&'static str, &'static str)], lease_ms: u64) -> LeftKey {
+    LeftKey {
+        name: "orders",
+        holds: Left::Fields(fields),
+        lease: Some(ms(lease_ms)),
+    }
 }
 
 /// What differs in every step of a kind.
@@ -80,6 +126,16 @@ pub(crate) enum Habit {
     /// In Java each hold of a reader has a key of its own, by its number. Here a reader has one, whatever its count, with the
     /// longest of these leases.
     OneHoldKey,
+    /// In Java the first fence is 1, and each acquire has the next number. Here a fence is no less than the server's time in
+    /// microseconds: compared is which of a scenario's fences it is.
+    FencesFromTime,
+    /// A waiter of ours in a queue has a deadline of 300 s that no grant of others moves, a sign of life of its client beside it,
+    /// and its place ends an hour after the last of these.
+    OwnPlaces,
+    /// Java tells a waiter in a queue on a channel of its own. Here its client is told which of its waiters it is.
+    Inbox,
+    /// Each member of a quorum is a fenced lock: the number of the last grant stays.
+    FencedNodes,
     /// Where Java passes a time below zero (no wait, no fixed lease), our caller passes none.
     NoNegativeTimes,
 }
@@ -93,6 +149,12 @@ pub(crate) const EVERYWHERE: &[Everywhere] = &[
             Primitive::Lock,
             Primitive::NonReentrantLock,
             Primitive::ReadWriteLock,
+            Primitive::FencedLock,
+            Primitive::SpinLock,
+            Primitive::MultiLock,
+            Primitive::RedLock,
+            Primitive::FairLock,
+            Primitive::NonReentrantFairLock,
         ],
     },
     Everywhere {
@@ -102,12 +164,38 @@ pub(crate) const EVERYWHERE: &[Everywhere] = &[
             Primitive::Lock,
             Primitive::NonReentrantLock,
             Primitive::ReadWriteLock,
+            Primitive::FencedLock,
+            Primitive::SpinLock,
+            Primitive::MultiLock,
+            Primitive::RedLock,
+            Primitive::FairLock,
+            Primitive::NonReentrantFairLock,
         ],
     },
     Everywhere {
         habit: Habit::OneHoldKey,
         why: "W18",
         seen_in: &[Primitive::ReadWriteLock],
+    },
+    Everywhere {
+        habit: Habit::FencesFromTime,
+        why: "W16",
+        seen_in: &[Primitive::FencedLock],
+    },
+    Everywhere {
+        habit: Habit::OwnPlaces,
+        why: "W11, W13, W14",
+        seen_in: &[Primitive::FairLock, Primitive::NonReentrantFairLock],
+    },
+    Everywhere {
+        habit: Habit::Inbox,
+        why: "W9",
+        seen_in: &[Primitive::FairLock, Primitive::NonReentrantFairLock],
+    },
+    Everywhere {
+        habit: Habit::FencedNodes,
+        why: "W21",
+        seen_in: &[Primitive::RedLock],
     },
     Everywhere {
         habit: Habit::NoNegativeTimes,
@@ -253,7 +341,15 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Difference> {
-    DIFFERENCES.iter().chain(read_write::DIFFERENCES)
+    let of_kinds = [
+        DIFFERENCES,
+        read_write::DIFFERENCES,
+        fenced::DIFFERENCES,
+        spin::DIFFERENCES,
+        several::DIFFERENCES,
+        fair::DIFFERENCES,
+    ];
+    of_kinds.into_iter().flatten()
 }
 
 /// The difference of this step, if there is one.
@@ -354,7 +450,9 @@ fn differs(scenario: &Scenario, step: usize, ours: Ours) -> bool {
         Ours::NoSuchCall => {
             let throws = matches!(&recorded.reply, Some(Outcome::Throws { class, .. })
                 if class == "IllegalMonitorStateException");
-            recorded.call.method() == "unlock" && throws
+            // A fair lock that is free can be unlocked by any caller.
+            let nothing = returns && recorded.keyspace.is_empty();
+            recorded.call.method() == "unlock" && (throws || nothing)
         }
         Ours::Refused(_) => returns,
         Ours::Instead(instead) => {
@@ -369,10 +467,14 @@ fn differs(scenario: &Scenario, step: usize, ours: Ours) -> bool {
             let void = recorded.reply == Some(Outcome::Returns(Returned::Void));
             recorded.call.method() == "unlock" && refused && void
         }
-        Ours::Lease(lease) => match (recorded.keyspace[0].ttl, fresh(lease)) {
-            (Ttl::Within { min: a, max: b }, Ttl::Within { min: c, max: d }) => b < c || d < a,
-            _ => true,
-        },
+        Ours::Lease(lease) => {
+            let mut locks = recorded.keyspace.iter();
+            let lock = locks.find(|state| state.kind == "hash");
+            match (lock.unwrap().ttl, fresh(lease)) {
+                (Ttl::Within { min: a, max: b }, Ttl::Within { min: c, max: d }) => b < c || d < a,
+                _ => true,
+            }
+        }
         Ours::Served { step: earlier, .. } => {
             let pending = scenario.steps[earlier - 1].reply == Some(Outcome::Pending);
             let later = &scenario.steps[step..];

@@ -18,6 +18,7 @@ mod examples;
 mod full;
 mod journal;
 mod player;
+mod programs;
 mod refusals;
 mod replay;
 mod scripts;

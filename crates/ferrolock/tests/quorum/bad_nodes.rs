@@ -1,28 +1,22 @@
-//! Nodes that are stopped, killed, or come back empty.
+//! Nodes that are stopped, killed, slow, or come back empty.
 
 use std::time::Duration;
 
 use ferrolock::{ErrorKind, Quorum};
-use testkit::{Kind, LIMIT, Server, eventually};
+use testkit::{Kind, LIMIT, Proxy, Server, eventually};
 use tokio::time::Instant;
 
 on_each_server!(
-    two_stopped_or_killed_nodes_of_five_cost_no_time_limit,
-    three_stopped_nodes_of_five_are_a_clear_error_and_nothing_is_left,
+    two_bad_nodes_of_five_cost_no_time_limit,
+    three_bad_nodes_of_five_are_a_clear_error_and_nothing_is_left,
     nodes_that_lost_their_data_do_not_make_two_holders,
     connecting_is_content_with_a_majority,
 );
 
 const NODE_LIMIT: Duration = Duration::from_millis(1000);
 
-fn five(kind: Kind) -> Vec<Server> {
-    (0..5).map(|_| Server::start(kind)).collect()
-}
-
-async fn quorum(servers: &[Server]) -> Quorum {
-    let quorum = Quorum::connect(servers.iter().map(Server::url))
-        .await
-        .unwrap();
+async fn quorum(urls: impl IntoIterator<Item = String>) -> Quorum {
+    let quorum = Quorum::connect(urls).await.unwrap();
     let quorum = quorum.node_limit(NODE_LIMIT);
     // All are connected to.
     for client in quorum.clients() {
@@ -35,57 +29,120 @@ fn is_held(server: &Server) -> bool {
     server.keys().iter().any(|key| key == "x")
 }
 
-async fn two_stopped_or_killed_nodes_of_five_cost_no_time_limit(kind: Kind) {
-    let servers = five(kind);
-    let quorum = quorum(&servers).await;
-    servers[0].stop_signal();
-    servers[3].kill();
+/// What is wrong with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Killed,
+    Stopped,
+    /// Its answers come later than the limit.
+    Slow,
+}
 
-    for _ in 0..10 {
-        let begun = Instant::now();
-        let guard = quorum.lock("x").lock().await.unwrap();
-        guard.unlock().await.unwrap();
-        assert!(begun.elapsed() < NODE_LIMIT, "{:?}", begun.elapsed());
+use Trouble::{Killed, Slow, Stopped};
+
+/// A server behind a proxy, which can make it slow.
+struct Node {
+    server: Server,
+    proxy: Proxy,
+}
+
+impl Node {
+    fn start(kind: Kind) -> Self {
+        let server = Server::start(kind);
+        let proxy = Proxy::start(server.address());
+        Self { server, proxy }
     }
 
-    servers[0].cont_signal();
-    for server in [0, 1, 2, 4] {
-        eventually(LIMIT, "it is given back", || !is_held(&servers[server]));
+    fn suffers(&self, trouble: Trouble) {
+        match trouble {
+            Killed => self.server.kill(),
+            Stopped => self.server.stop_signal(),
+            Slow => self.proxy.delay(NODE_LIMIT),
+        }
+    }
+
+    fn recovers(&self, trouble: Trouble) {
+        match trouble {
+            Killed => self.server.restart(),
+            Stopped => self.server.cont_signal(),
+            Slow => self.proxy.delay(Duration::ZERO),
+        }
     }
 }
 
-async fn three_stopped_nodes_of_five_are_a_clear_error_and_nothing_is_left(kind: Kind) {
-    let servers = five(kind);
-    let quorum = quorum(&servers).await;
-    for server in [0, 2, 4] {
-        servers[server].stop_signal();
-    }
+async fn two_bad_nodes_of_five_cost_no_time_limit(kind: Kind) {
+    let nodes: Vec<Node> = (0..5).map(|_| Node::start(kind)).collect();
+    let pairs = [
+        [Killed, Killed],
+        [Stopped, Stopped],
+        [Slow, Slow],
+        [Stopped, Killed],
+        [Slow, Stopped],
+        [Killed, Slow],
+    ];
+    for troubles in pairs {
+        let quorum = quorum(nodes.iter().map(|node| node.proxy.url())).await;
+        for (node, trouble) in [0, 3].into_iter().zip(troubles) {
+            nodes[node].suffers(trouble);
+        }
 
-    let begun = Instant::now();
-    let error = quorum.lock("x").lock().await.unwrap_err();
+        for _ in 0..5 {
+            let begun = Instant::now();
+            let guard = quorum.lock("x").lock().await.unwrap();
+            guard.unlock().await.unwrap();
+            assert!(
+                begun.elapsed() < NODE_LIMIT,
+                "{troubles:?}: {:?}",
+                begun.elapsed()
+            );
+        }
 
-    assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
-    assert_eq!(error.nodes().len(), 3, "{error}");
-    assert!(begun.elapsed() < NODE_LIMIT * 3, "{:?}", begun.elapsed());
-    for server in [0, 2, 4] {
-        servers[server].cont_signal();
+        for (node, trouble) in [0, 3].into_iter().zip(troubles) {
+            nodes[node].recovers(trouble);
+        }
+        for node in &nodes {
+            eventually(LIMIT, "it is given back", || !is_held(&node.server));
+        }
     }
-    for server in &servers {
-        eventually(LIMIT, "it is given back", || !is_held(server));
+}
+
+async fn three_bad_nodes_of_five_are_a_clear_error_and_nothing_is_left(kind: Kind) {
+    let nodes: Vec<Node> = (0..5).map(|_| Node::start(kind)).collect();
+    for troubles in [[Stopped; 3], [Slow; 3], [Killed, Slow, Stopped]] {
+        let quorum = quorum(nodes.iter().map(|node| node.proxy.url())).await;
+        let bad = || [0, 2, 4].into_iter().zip(troubles);
+        for (node, trouble) in bad() {
+            nodes[node].suffers(trouble);
+        }
+
+        let begun = Instant::now();
+        let error = quorum.lock("x").lock().await.unwrap_err();
+
+        assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
+        assert_eq!(error.nodes().len(), 3, "{error}");
+        assert!(
+            begun.elapsed() < NODE_LIMIT * 3,
+            "{troubles:?}: {:?}",
+            begun.elapsed()
+        );
+        for (node, trouble) in bad() {
+            nodes[node].recovers(trouble);
+        }
+        for node in &nodes {
+            eventually(LIMIT, "it is given back", || !is_held(&node.server));
+        }
+        let guard = quorum.lock("x").max_wait(LIMIT).lock().await.unwrap();
+        guard.unlock().await.unwrap();
     }
-    quorum
-        .lock("x")
-        .lock()
-        .await
-        .unwrap()
-        .unlock()
-        .await
-        .unwrap();
 }
 
 async fn nodes_that_lost_their_data_do_not_make_two_holders(kind: Kind) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start(kind)).collect();
-    let connect = async || quorum(&servers).await.rejoin_after(Duration::from_secs(60));
+    let connect = async || {
+        quorum(servers.iter().map(Server::url))
+            .await
+            .rejoin_after(Duration::from_secs(60))
+    };
     let (us, them) = (connect().await, connect().await);
     us.initialise().await.unwrap();
     let guard = us.lock("x").lock().await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ferrolock::{Client, FenceGate, Quorum, Unlocked};
+use ferrolock::{Client, ErrorKind, FenceGate, Quorum, Unlocked};
 use tokio::time::sleep;
 
 use crate::stage::{Stage, ms};
@@ -93,4 +93,24 @@ async fn a_node_that_lost_its_data_is_kept_out(stage: &Stage) {
     let guard = quorum.lock("x").lock().await.unwrap();
     guard.unlock().await.unwrap();
     nothing_left(stage, &others).await;
+}
+
+/// It was `NoQuorum`, which is transient: a caller that tries again as long as an error is, never ended.
+#[tokio::test(start_paused = true)]
+async fn a_quorum_most_of_whose_clients_were_shut_down_is_closed() {
+    let clients = [Client::memory(), Client::memory(), Client::memory()];
+    let lock = Quorum::new(clients.clone()).lock("x");
+    clients[0].shutdown(ms(100)).await.unwrap();
+    lock.lock().await.unwrap().unlock().await.unwrap();
+
+    clients[1].shutdown(ms(100)).await.unwrap();
+
+    for error in [
+        lock.lock().await.unwrap_err(),
+        lock.holders().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(!error.is_transient());
+        assert_eq!(error.nodes().len(), 2, "{error}");
+    }
 }

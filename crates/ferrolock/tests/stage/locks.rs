@@ -6,18 +6,24 @@ use std::future::Future;
 use std::time::Duration;
 
 use ferrolock::{
-    AnyGuard, AnyLock, CancellationToken, FencedGuard, FencedLock, Guard, HoldState, Holder, Lock,
-    LostReason, Owner, OwnerId, Remaining, Result, SpinLock, Unlocked, kind,
+    AnyGuard, AnyLock, CancellationToken, FairLock, FencedLock, Guard, HoldState, Holder, Lock,
+    LostReason, MultiLock, Owner, OwnerId, QuorumLock, ReadLock, Remaining, Result, SpinLock,
+    Unlocked, WriteLock, kind,
 };
 
 use super::kinds::LockKind;
 
-/// A lock of each kind. Behind a lock that has no name of its own stands one that is asked in its place.
+/// A lock of each kind. Behind a lock that has no name of its own stand those that are asked in its place.
 #[derive(Clone, Debug)]
 pub(crate) enum TestLock {
     Plain(Lock),
+    Fair(FairLock),
     Fenced(FencedLock),
     Spin(SpinLock),
+    Read(ReadLock),
+    Write(WriteLock),
+    Multi(MultiLock, Vec<TestLock>),
+    Quorum(QuorumLock),
     Any(AnyLock, Lock),
 }
 
@@ -25,8 +31,13 @@ pub(crate) enum TestLock {
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub(crate) enum TestGuard {
     Plain(Guard),
-    Fenced(FencedGuard),
+    Fair(Guard<kind::Fair>),
+    Fenced(Guard<kind::Fenced>),
     Spin(Guard<kind::Spin>),
+    Read(Guard<kind::Read>),
+    Write(Guard<kind::Write>),
+    Multi(Guard<kind::Multi>),
+    Quorum(Guard<kind::Quorum>),
     Any(AnyGuard),
 }
 
@@ -35,8 +46,13 @@ macro_rules! each {
     ($of:expr, $it:ident => $act:expr) => {
         match $of {
             Self::Plain($it) => $act,
+            Self::Fair($it) => $act,
             Self::Fenced($it) => $act,
             Self::Spin($it) => $act,
+            Self::Read($it) => $act,
+            Self::Write($it) => $act,
+            Self::Multi($it, ..) => $act,
+            Self::Quorum($it) => $act,
             Self::Any($it, ..) => $act,
         }
     };
@@ -47,20 +63,36 @@ macro_rules! changed {
     ($of:expr, $it:ident => $act:expr) => {
         match $of {
             Self::Plain($it) => Self::Plain($act),
+            Self::Fair($it) => Self::Fair($act),
             Self::Fenced($it) => Self::Fenced($act),
             Self::Spin($it) => Self::Spin($act),
+            Self::Read($it) => Self::Read($act),
+            Self::Write($it) => Self::Write($act),
+            Self::Multi($it, asked) => Self::Multi($act, asked),
+            Self::Quorum($it) => Self::Quorum($act),
             Self::Any($it, asked) => Self::Any($act, asked),
         }
     };
 }
 
-/// A question to a lock's name.
+/// A question to a lock's name; of several locks, to each of them, and what is made of the answers.
 macro_rules! asked {
-    ($of:expr, $it:ident => $act:expr) => {
+    ($of:expr, $it:ident => $act:expr, $answers:ident => $all:expr) => {
         match $of {
             Self::Plain($it) => $act,
+            Self::Fair($it) => $act,
             Self::Fenced($it) => $act,
             Self::Spin($it) => $act,
+            Self::Read($it) => $act,
+            Self::Write($it) => $act,
+            Self::Multi(_, parts) => {
+                let mut $answers = Vec::new();
+                for $it in parts {
+                    $answers.push(Box::pin(async { $act }).await?);
+                }
+                Ok($all)
+            }
+            Self::Quorum($it) => $act,
             Self::Any(_, $it) => $act,
         }
     };
@@ -71,9 +103,13 @@ macro_rules! of_one_name {
     ($of:expr, $it:ident => $act:expr) => {
         match $of {
             Self::Plain($it) => Some($act),
+            Self::Fair($it) => Some($act),
             Self::Fenced($it) => Some($act),
             Self::Spin($it) => Some($act),
-            Self::Any(_) => None,
+            Self::Read($it) => Some($act),
+            Self::Write($it) => Some($act),
+            Self::Quorum($it) => Some($act),
+            Self::Multi(_) | Self::Any(_) => None,
         }
     };
 }
@@ -97,7 +133,7 @@ macro_rules! guards {
         )+
     };
 }
-guards!(Plain, Fenced, Spin, Any);
+guards!(Plain, Fair, Fenced, Spin, Read, Write, Multi, Quorum, Any);
 
 /// How it is configured.
 impl TestLock {
@@ -132,11 +168,12 @@ impl TestLock {
     pub(crate) fn non_reentrant(self) -> Self {
         match self {
             Self::Plain(lock) => Self::Plain(lock.non_reentrant()),
+            Self::Fair(lock) => Self::Fair(lock.non_reentrant()),
             other => panic!("it has no such form: {other:?}"),
         }
     }
 
-    fn erase(self) -> AnyLock {
+    pub(super) fn erase(self) -> AnyLock {
         each!(self, lock => lock.erase())
     }
 }
@@ -170,38 +207,69 @@ impl TestLock {
 
 /// What it is asked.
 impl TestLock {
+    /// Of several locks, that of the first.
     pub(crate) fn name(&self) -> &str {
-        asked!(self, lock => lock.name())
+        match self {
+            Self::Plain(lock) => lock.name(),
+            Self::Fair(lock) => lock.name(),
+            Self::Fenced(lock) => lock.name(),
+            Self::Spin(lock) => lock.name(),
+            Self::Read(lock) => lock.name(),
+            Self::Write(lock) => lock.name(),
+            Self::Multi(_, parts) => parts.first().expect("a part").name(),
+            Self::Quorum(lock) => lock.name(),
+            Self::Any(_, lock) => lock.name(),
+        }
     }
 
     pub(crate) async fn is_locked(&self) -> Result<bool> {
-        asked!(self, lock => lock.is_locked().await)
+        asked!(self, lock => lock.is_locked().await, each => each.contains(&true))
     }
 
     pub(crate) async fn is_held_by(&self, owner: &Owner) -> Result<bool> {
-        asked!(self, lock => lock.is_held_by(owner).await)
+        asked!(self, lock => lock.is_held_by(owner).await, each => each.contains(&true))
     }
 
     pub(crate) async fn hold_count(&self, owner: &Owner) -> Result<u32> {
-        asked!(self, lock => lock.hold_count(owner).await)
+        asked!(self, lock => lock.hold_count(owner).await, each => same(each))
     }
 
     pub(crate) async fn remaining(&self) -> Result<Remaining> {
-        asked!(self, lock => lock.remaining().await)
+        asked!(self, lock => lock.remaining().await, each => each.swap_remove(0))
     }
 
+    /// Of several locks, those of the first.
     pub(crate) async fn holders(&self) -> Result<Vec<Holder>> {
-        asked!(self, lock => lock.holders().await)
+        asked!(self, lock => lock.holders().await, each => each.swap_remove(0))
     }
 
     pub(crate) async fn force_unlock(&self) -> Result<bool> {
-        asked!(self, lock => lock.force_unlock().await)
+        asked!(self, lock => lock.force_unlock().await, each => each.contains(&true))
+    }
+}
+
+/// The count that all of them have; if they differ, one that no owner has.
+fn same(counts: Vec<u32>) -> u32 {
+    match counts.iter().all(|count| *count == counts[0]) {
+        true => counts[0],
+        false => u32::MAX,
     }
 }
 
 impl TestGuard {
+    /// Of several locks, that of the first.
     pub(crate) fn name(&self) -> &str {
-        each!(self, guard => guard.name())
+        match self {
+            Self::Multi(guard) => guard.members().first().expect("a member").name(),
+            one => each!(one, guard => guard.name()),
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Multi(guard) => guard.members().iter().map(|member| member.name()).collect(),
+            one => vec![one.name()],
+        }
     }
 
     pub(crate) fn state(&self) -> HoldState {
@@ -260,10 +328,24 @@ impl TestGuard {
         of_one_name!(self, guard => guard.owner_id())
     }
 
-    /// Asserts that its owner has that many holds, if the guard says.
+    /// Asserts that both have one owner, if they say whose they are. A guard of a quorum shows what the first node that answered
+    /// shows of its owner.
+    #[track_caller]
+    pub(crate) fn assert_same_owner(&self, other: &Self) {
+        assert_eq!(self.owner(), other.owner());
+        if !matches!(self, Self::Quorum(_)) {
+            assert_eq!(self.owner_id(), other.owner_id());
+        }
+    }
+
+    /// Asserts that its owner has that many holds, if the guard says. A node of a quorum that answered last may have fewer.
     #[track_caller]
     pub(crate) fn assert_holds(&self, count: u32) {
-        let holds = of_one_name!(self, guard => guard.hold_count());
-        assert_eq!(holds.unwrap_or(count), count, "{self:?}");
+        let holds = of_one_name!(self, guard => guard.hold_count()).unwrap_or(count);
+        let is_right = match self {
+            Self::Quorum(_) => (1..=count).contains(&holds),
+            _ => holds == count,
+        };
+        assert!(is_right, "{holds} of {count}: {self:?}");
     }
 }

@@ -6,27 +6,30 @@ pub(crate) mod causes;
 pub(crate) mod kinds;
 pub(crate) mod left_out;
 pub(crate) mod locks;
+pub(crate) mod party;
 #[macro_use]
 pub(crate) mod stories;
+pub(crate) mod view;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use ferrolock::{Client, ClientBuilder, Remaining};
-use testkit::{Kind, LIMIT, Server, Value, eventually_async, poll_once};
+use ferrolock::{Client, ClientBuilder};
+use testkit::{Kind, Server, poll_once};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-pub(crate) use kinds::{LockKind, Party};
+pub(crate) use kinds::LockKind;
 pub(crate) use locks::{TestGuard, TestLock};
+pub(crate) use party::{Party, Place};
 
-/// An engine that only one story uses, and the kind of lock that the story is about.
+/// An engine that only one story uses (of a quorum, several), and the kind of lock that the story is about.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    engine: Engine,
+    /// One, or those of a quorum.
+    engines: Vec<Engine>,
     kind: LockKind,
 }
 
@@ -43,6 +46,16 @@ enum Engine {
     Server(Box<Server>),
 }
 
+impl Engine {
+    fn url(&self) -> String {
+        match self {
+            Engine::Memory { url, .. } => url.clone(),
+            Engine::File(folder) => format!("file:{}", folder.path().display()),
+            Engine::Server(server) => server.url(),
+        }
+    }
+}
+
 /// The time of a story that runs in this process; other processes and servers have real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
@@ -51,66 +64,60 @@ pub(crate) enum Time {
     Real,
 }
 
-/// A lock as another client sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Fields and counts.
-    pub(crate) holds: BTreeMap<String, u32>,
-    pub(crate) ttl: Duration,
-}
-
-impl Look {
-    /// How many holds the guard's owner has; if the guard does not say whose it is, the only holder.
-    pub(crate) fn count_of(&self, guard: &TestGuard) -> Option<u32> {
-        match guard.owner_id() {
-            Some(id) => self.holds.get(id.as_str()).copied(),
-            None if self.holds.len() == 1 => self.holds.values().next().copied(),
-            None => None,
-        }
-    }
-}
-
 impl Stage {
-    /// One more engine like this one.
+    /// One more stage like this one.
     pub(crate) fn another(&self) -> Self {
-        match &self.engine {
+        match self.first() {
             Engine::Memory { time, .. } => Stage::memory(*time, self.kind),
             Engine::File(_) => Stage::file(self.kind),
             Engine::Server(server) => Stage::on(server.kind(), self.kind),
         }
     }
 
+    fn of(kind: LockKind, engine: impl Fn() -> Engine) -> Self {
+        let engines = (0..kind.engines()).map(|_| engine()).collect();
+        Self { engines, kind }
+    }
+
     pub(crate) fn memory(time: Time, kind: LockKind) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let url = format!("memory:{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let _open = Client::builder().url(&url).connect_lazy().unwrap();
-        let engine = Engine::Memory { url, time, _open };
-        Self { engine, kind }
+        Self::of(kind, || {
+            let url = format!("memory:{}", NEXT.fetch_add(1, Ordering::Relaxed));
+            let _open = Client::builder().url(&url).connect_lazy().unwrap();
+            Engine::Memory { url, time, _open }
+        })
     }
 
     pub(crate) fn file(kind: LockKind) -> Self {
-        let engine = Engine::File(testkit::store_folder());
-        Self { engine, kind }
+        Self::of(kind, || Engine::File(testkit::store_folder()))
     }
 
     pub(crate) fn on(server: Kind, kind: LockKind) -> Self {
-        let engine = Engine::Server(Box::new(Server::start(server)));
-        Self { engine, kind }
+        Self::of(kind, || Engine::Server(Box::new(Server::start(server))))
+    }
+
+    fn first(&self) -> &Engine {
+        self.engines.first().expect("an engine")
     }
 
     pub(crate) fn kind(&self) -> LockKind {
         self.kind
     }
 
+    /// The first one, of several.
     pub(crate) fn server(&self) -> Option<&Server> {
-        match &self.engine {
+        self.servers().next()
+    }
+
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.engines.iter().filter_map(|engine| match engine {
             Engine::Memory { .. } | Engine::File(_) => None,
-            Engine::Server(server) => Some(server),
-        }
+            Engine::Server(server) => Some(&**server),
+        })
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match &self.engine {
+        match self.first() {
             Engine::Memory { .. } => "memory",
             Engine::File(_) => "file",
             Engine::Server(server) => server.kind().name(),
@@ -119,20 +126,24 @@ impl Stage {
 
     pub(crate) fn is_virtual(&self) -> bool {
         let time = Time::Virtual;
-        matches!(&self.engine, Engine::Memory { time: it, .. } if *it == time)
+        matches!(self.first(), Engine::Memory { time: it, .. } if *it == time)
     }
 
+    /// That of the first engine, of several.
     pub(crate) fn url(&self) -> String {
-        match &self.engine {
-            Engine::Memory { url, .. } => url.clone(),
-            Engine::File(folder) => format!("file:{}", folder.path().display()),
-            Engine::Server(server) => server.url(),
+        self.first().url()
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            kind: self.kind,
+            urls: self.engines.iter().map(Engine::url).collect(),
         }
     }
 
     /// For another process, which becomes a [`Party`] with it.
     pub(crate) fn address(&self) -> String {
-        format!("{} {}", self.kind.name(), self.url())
+        format!("{} {}", self.kind.name(), self.place().urls.join(" "))
     }
 
     pub(crate) fn builder(&self) -> ClientBuilder {
@@ -144,96 +155,22 @@ impl Stage {
     }
 
     pub(crate) async fn connect(&self, builder: ClientBuilder) -> Party {
-        Party::connect(builder, self.kind).await
+        Party::connect(builder, &self.place()).await
+    }
+
+    /// A client whose locks exclude those of the others.
+    pub(crate) async fn opposite(&self) -> Party {
+        self.connect_opposite(self.builder()).await
+    }
+
+    pub(crate) async fn connect_opposite(&self, builder: ClientBuilder) -> Party {
+        let place = self.place().opposite();
+        Party::connect(builder, &place).await
     }
 
     /// Two clients, as on two machines.
     pub(crate) async fn clients(&self) -> (Party, Party) {
-        (self.client().await, self.client().await)
-    }
-
-    /// What the lock's key holds; `None`: there is none.
-    pub(crate) async fn look(&self, name: &str) -> Option<Look> {
-        match self.server() {
-            Some(server) if self.kind.is_a_hash_of_holders() => look_at_hash(server, name),
-            _ => self.look_as_a_client(name).await,
-        }
-    }
-
-    async fn look_as_a_client(&self, name: &str) -> Option<Look> {
-        let lock = self.client().await.lock(name);
-        let Remaining::Left(ttl) = lock.remaining().await.unwrap() else {
-            return None;
-        };
-        let holders = lock.holders().await.unwrap().into_iter();
-        let holds = holders.map(|holder| (holder.owner.to_string(), holder.count));
-        Some(Look {
-            holds: holds.collect(),
-            ttl,
-        })
-    }
-
-    /// The counts under the lock's key, of all holders.
-    pub(crate) async fn counts(&self, name: &str) -> Vec<u32> {
-        let look = self.look(name).await;
-        look.map_or_else(Vec::new, |look| look.holds.into_values().collect())
-    }
-
-    pub(crate) async fn ttl(&self, name: &str) -> Duration {
-        self.look(name).await.expect("it is held").ttl
-    }
-
-    /// Removes the key, and not by an unlock of its holder.
-    pub(crate) async fn vanish(&self, name: &str) {
-        match self.server() {
-            None => assert!(self.client().await.lock(name).force_unlock().await.unwrap()),
-            Some(server) => assert_eq!(server.command(&["DEL", name]), testkit::Reply::Int(1)),
-        }
-    }
-
-    /// Makes the rest of the lease shorter: by a command on a server, by waiting elsewhere.
-    pub(crate) async fn run_down(&self, name: &str, by: Duration) {
-        match self.server() {
-            None => sleep(by).await,
-            Some(server) => {
-                let left = self.ttl(name).await - by;
-                server.command(&["PEXPIRE", name, &left.as_millis().to_string()]);
-            }
-        }
-    }
-
-    /// Another owner gets the lock in place of its holder.
-    pub(crate) async fn take_over(&self, name: &str) {
-        let lease = Duration::from_secs(30);
-        let Some(server) = self.server().filter(|_| self.kind.is_a_hash_of_holders()) else {
-            let lock = self.client().await.lock(name).lease(lease);
-            assert!(lock.force_unlock().await.unwrap());
-            return std::mem::forget(lock.try_lock().await.unwrap().expect("it is free"));
-        };
-        let mut connection = server.connect();
-        connection.command(&["MULTI"]);
-        connection.command(&["DEL", name]);
-        let field = "6f6b6f1e-1111-4222-8333-444455556666:1";
-        connection.command(&["HSET", name, field, "1"]);
-        connection.command(&["PEXPIRE", name, &lease.as_millis().to_string()]);
-        connection.command(&["EXEC"]);
-    }
-
-    pub(crate) async fn is_free(&self, name: &str) -> bool {
-        self.look(name).await.is_none()
-    }
-
-    /// Waits until the lock is free.
-    pub(crate) async fn freed(&self, name: &str) {
-        let what = format!("{name} is free");
-        eventually_async(LIMIT, &what, async || self.is_free(name).await).await;
-    }
-
-    /// The server's keys, without those that the kind of lock keeps for good; none on other engines.
-    pub(crate) fn keys(&self) -> Vec<String> {
-        let mut keys = self.server().map(Server::keys).unwrap_or_default();
-        keys.retain(|key| !self.kind.keeps(key));
-        keys
+        (self.client().await, self.opposite().await)
     }
 
     /// A lease that a test can wait for. In real time it ends only if the machine stalls for a second.
@@ -250,6 +187,14 @@ impl Stage {
         match self.is_virtual() {
             true => listens(client, name).await,
             false => rests(client, name).await,
+        }
+    }
+
+    /// Waits until that many callers who [joined](joins) a waiter of that client have their places, if they get some.
+    pub(crate) async fn placed(&self, client: &Party, name: &str, joined: usize) {
+        if self.kind.has_places() {
+            causes::attempted(name, "arrival", joined).await;
+            answered(client).await;
         }
     }
 
@@ -275,20 +220,6 @@ impl Stage {
     }
 }
 
-fn look_at_hash(server: &Server, name: &str) -> Option<Look> {
-    let entry = server.dump().into_iter().find(|entry| entry.key == name)?;
-    let Value::Hash(fields) = entry.value else {
-        panic!("no lock: {entry:?}");
-    };
-    let holds = fields
-        .into_iter()
-        .map(|(field, count)| (field, count.parse().unwrap()));
-    Some(Look {
-        holds: holds.collect(),
-        ttl: entry.ttl.expect("a lock has an end"),
-    })
-}
-
 /// A name that no other lock in this process has: all stories of a process share its log.
 pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -311,8 +242,12 @@ pub(crate) async fn rests(client: &Party, name: &str) {
 async fn attempt_made(client: &Party, name: &str, cause: &str) {
     let cause = client.kind().cause(cause).expect("a cause to wait for");
     causes::attempted(name, cause, 1).await;
-    // The log says that the attempt begins. The same poll hands it over to the connection, and the server answers it before
-    // the ping that follows over that connection.
+    answered(client).await;
+}
+
+/// Waits for the answer to an attempt of that client that was logged. The log says that it begins: the same poll hands it over
+/// to the connection, and the server answers it before the ping that follows over that connection.
+async fn answered(client: &Party) {
     polled_meanwhile().await;
     client.ping().await.unwrap();
 }
@@ -338,12 +273,19 @@ pub(crate) fn cause_of(guard: &TestGuard) -> String {
     cause.unwrap_or_else(|| panic!("nobody was told of the grant of {guard:?}"))
 }
 
-/// Asserts that this cause led to the grant of that guard, or what does in its place for that kind of lock.
+/// Asserts that this cause led to the grant of that guard, or what does in its place for that kind of lock; of several locks,
+/// to a grant of one of them.
 #[track_caller]
 pub(crate) fn assert_led_to(cause: &str, guard: &TestGuard) {
     let Some(cause) = guard.kind().cause(cause) else {
         return;
     };
+    let names = guard.names();
+    if let [_, _, ..] = names.as_slice() {
+        let causes: Vec<_> = names.iter().map(|name| causes::of(name)).collect();
+        let led = causes.iter().flatten().any(|led| led == cause);
+        return assert!(led, "{cause} led to no grant of {guard:?}: {causes:?}");
+    }
     let causes = causes::of_attempts(guard.name());
     assert_eq!(cause_of(guard), cause, "attempts: {causes:?}");
 }

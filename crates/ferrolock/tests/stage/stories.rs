@@ -31,8 +31,7 @@ macro_rules! stories {
         shared_stories!(Plain AmongOthers $($story)+);
         mod kinds {
             use super::{$($story),+};
-            of_each_kind!(paused_stories $($story)+);
-            paused_stories!(erased Any $($story)+);
+            of_each_kind_in_paused_time!($($story)+);
         }
     };
 }
@@ -51,8 +50,7 @@ macro_rules! stories_in_paused_time {
         paused_stories!(in_paused_time Plain $($story)+);
         mod kinds_in_paused_time {
             use super::{$($story),+};
-            of_each_kind!(paused_stories $($story)+);
-            paused_stories!(erased Any $($story)+);
+            of_each_kind_in_paused_time!($($story)+);
         }
     };
 }
@@ -107,12 +105,27 @@ macro_rules! stories_of_processes {
     };
 }
 
-/// Every kind but the plain lock, each with the module of its tests. An erased lock is a plain lock underneath: for it paused time
-/// is enough.
+/// Every kind but the plain lock, each with the module of its tests.
 macro_rules! of_each_kind {
     ($make:ident $($story:ident)+) => {
+        $make!(fair Fair $($story)+);
         $make!(fenced Fenced $($story)+);
         $make!(spin Spin $($story)+);
+        $make!(write Write $($story)+);
+        $make!(multi Multi $($story)+);
+        $make!(quorum Quorum $($story)+);
+    };
+}
+
+/// Those, and the kinds for which paused time is enough: an erased lock is a plain lock underneath, a mixed one several of the
+/// others; what a reader and a writer with an intent have on each engine, `tests/rw` shows.
+macro_rules! of_each_kind_in_paused_time {
+    ($($story:ident)+) => {
+        of_each_kind!(paused_stories $($story)+);
+        paused_stories!(read Read $($story)+);
+        paused_stories!(preferred Preferred $($story)+);
+        paused_stories!(mixed Mixed $($story)+);
+        paused_stories!(erased Any $($story)+);
     };
 }
 
@@ -212,10 +225,13 @@ impl Company {
 }
 
 /// Only ends a story that would hang.
-const REAL_LIMIT: Duration = Duration::from_secs(300);
+fn real_limit() -> Duration {
+    Duration::from_secs(testkit::count(300, 3000).into())
+}
+
 const VIRTUAL_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Only ends a story that hangs in such a way that its runtime cannot end it.
-const LAST_LIMIT: Duration = Duration::from_secs(330);
+/// After this and the limit, a story ends that hangs in such a way that its runtime cannot end it.
+const LAST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A story by its name, and the kind of lock that it runs with.
 #[derive(Clone, Copy, Debug)]
@@ -324,10 +340,10 @@ fn play(company: Company, time: Time, story: impl AsyncFnOnce() + Send + 'static
         Company::Alone => _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner),
     }
     causes::begin();
-    testkit::within(LAST_LIMIT, "a story", move || {
+    testkit::within(real_limit() + LAST_LIMIT, "a story", move || {
         let (limit, runtime) = match time {
             Time::Virtual => (VIRTUAL_LIMIT, paused()),
-            Time::Real => (REAL_LIMIT, company.runtime()),
+            Time::Real => (real_limit(), company.runtime()),
         };
         let runtime = Left(Some(runtime));
         runtime.block_on(async {

@@ -2,7 +2,7 @@
 //!
 //! Both must derive the same channel from the name. A wrong channel only costs time, and shows only in the cause of the grant.
 
-use crate::stage::{Party, Stage, assert_led_to, unique, waits};
+use crate::stage::{Stage, assert_led_to, unique, waits};
 
 stories!(
     a_client_with_a_prefix_is_woken_by_one_without,
@@ -32,10 +32,9 @@ async fn clients_whose_prefix_is_a_hash_tag_wake_each_other(stage: &Stage) {
 /// A holder with the prefix `holders` releases the lock or forces it open: its message wakes the waiter with the prefix
 /// `waiters`. The whole name of the lock begins with `prefix`.
 async fn assert_woken(stage: &Stage, holders: &str, waiters: &str, prefix: &str) {
-    let (holder, waiter) = (
-        with_prefix(stage, holders).await,
-        with_prefix(stage, waiters).await,
-    );
+    let builder = |prefix| stage.builder().key_prefix(prefix);
+    let holder = stage.connect_opposite(builder(holders)).await;
+    let waiter = stage.connect(builder(waiters)).await;
     for way in ["unlock", "force"] {
         let whole = unique(&format!("{prefix}orders"));
         let name = |own: &str| whole.strip_prefix(own).unwrap().to_owned();
@@ -53,8 +52,4 @@ async fn assert_woken(stage: &Stage, holders: &str, waiters: &str, prefix: &str)
         assert_eq!(guard.name(), whole);
         assert_led_to("message", &guard);
     }
-}
-
-async fn with_prefix(stage: &Stage, prefix: &str) -> Party {
-    stage.connect(stage.builder().key_prefix(prefix)).await
 }

@@ -96,7 +96,8 @@ async fn assert_calls_return_closed<const N: usize>(
 
 async fn client_elsewhere(stage: &Stage) -> (Runtime, Party) {
     let theirs = Runtime::new().unwrap();
-    let connecting = Party::connect(stage.builder(), stage.kind());
+    let (builder, place) = (stage.builder(), stage.place());
+    let connecting = async move { Party::connect(builder, &place).await };
     let client = theirs.spawn(connecting).await.unwrap();
     (theirs, client)
 }

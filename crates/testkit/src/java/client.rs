@@ -220,10 +220,14 @@ impl JavaThread {
         self.lock_of("non-reentrant", name)
     }
 
-    /// All these locks at once.
+    /// All these locks at once; each is that of its own client.
     pub fn multi(&self, locks: &[JavaLock]) -> JavaLock {
-        let members: Vec<&Value> = locks.iter().map(|lock| lock.description()).collect();
-        JavaLock::new(self.object(json!({"kind": "multi", "locks": members})))
+        self.lock_of_several("multi", locks)
+    }
+
+    /// A majority of these locks; each is that of its own client.
+    pub fn red(&self, locks: &[JavaLock]) -> JavaLock {
+        self.lock_of_several("red", locks)
     }
 
     /// The semaphore of that name.
@@ -248,6 +252,16 @@ impl JavaThread {
 
     fn lock_of(&self, kind: &str, name: &str) -> JavaLock {
         JavaLock::new(self.object(json!({"kind": kind, "name": name})))
+    }
+
+    fn lock_of_several(&self, kind: &str, locks: &[JavaLock]) -> JavaLock {
+        let described = |lock: &JavaLock| {
+            let mut member = lock.description().clone();
+            member["client"] = json!(lock.thread().client().open.name);
+            member
+        };
+        let members: Vec<Value> = locks.iter().map(described).collect();
+        JavaLock::new(self.object(json!({"kind": kind, "locks": members})))
     }
 
     pub(super) fn begin<T: DeserializeOwned>(

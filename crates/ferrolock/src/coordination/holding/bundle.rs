@@ -8,7 +8,7 @@
 //! sees the other's end.
 
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::coordination::holding::hold::{Follower, Hold, Status};
 use crate::coordination::{Core, unpoisoned};
 use crate::error::LostReason;
-use crate::primitives::{AtomicBool, Notify, OnceLock, Ordering, fence};
+use crate::primitives::{AtomicBool, Mutex, Notify, OnceLock, Ordering, fence};
 
 /// How many of the parts must be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,9 +194,11 @@ impl Bundle {
         times.get(last_needed).copied().unwrap_or_default()
     }
 
+    /// A bundle that was lost does not, also if another part has joined it since.
     fn goes_on(&self) -> bool {
+        let is_over = self.released.load(Ordering::Acquire) || self.lost.get().is_some();
         let going = self.parts().iter().filter(|part| part.goes_on()).count();
-        !self.released.load(Ordering::Acquire) && going >= self.enough.need()
+        !is_over && going >= self.enough.need()
     }
 
     /// Its guard gives all parts back.

@@ -28,7 +28,7 @@ impl Tenure {
             }
             let limit = self.core.settings.command_limit / 2;
             let alarm = hold.alarm_unlock(self.core.now().after(limit));
-            hear(hold, false, alarm)
+            hear(hold, false, alarm, None)
                 .await
                 .map_err(|error| error.of(self.scheme.name()))?;
             hold.unlock_answer.again();

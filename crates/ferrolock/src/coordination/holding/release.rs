@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::coordination::holding::count::{After, Few, Op, Outcome, Phase, ReleaseEnd};
+use crate::coordination::holding::count::{After, Op, Outcome, Phase, ReleaseEnd};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::hold::Hold;
+use crate::coordination::holding::joint::{Seat, settle_with};
 use crate::coordination::holding::tenure::TenureState;
 use crate::coordination::keeper::AlarmKey;
 use crate::coordination::keeper::kept::Settled;
@@ -22,7 +23,7 @@ use crate::engine::{Failure, Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::figures;
 use crate::protocol::call::{Call, Value};
-use crate::protocol::scheme::{Release, Standing, Subject, read_release, read_standing};
+use crate::protocol::scheme::{Lines, Release, Standing, Subject, read_release, read_standing};
 
 /// How long an unlock waits for a renewal of its hold that is under way. A renewal that runs after the release does no harm:
 /// its field is gone.
@@ -30,8 +31,9 @@ pub(super) const RENEWAL_WAIT: Duration = Duration::from_millis(50);
 
 /// Gives a hold back and waits for the answer: how many holds of its owner go on.
 ///
-/// Sent from the caller's task. If this future is dropped, or the answer stays out, the keeper finishes the rest.
-pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
+/// Sent from the caller's task, with `seat` in one call with others. If this future is dropped, or the answer stays out, the
+/// keeper finishes the rest.
+pub(crate) async fn unlock(hold: Arc<Hold>, seat: Option<Seat>) -> Result<u32> {
     let tenure = &hold.tenure;
     let core = &tenure.core;
     core.check_process()
@@ -45,7 +47,7 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
         let reason = was.lost().unwrap_or(reason);
         return Err(Error::lost(reason).of(tenure.scheme.name()));
     }
-    let answer = hear(&hold, renewing, alarm).await;
+    let answer = hear(&hold, renewing, alarm, seat).await;
     match was.lost() {
         Some(reason) => Err(Error::lost(reason).of(tenure.scheme.name())),
         None => answer.map_err(|error| error.of(tenure.scheme.name())),
@@ -53,7 +55,12 @@ pub(crate) async fn unlock(hold: Arc<Hold>) -> Result<u32> {
 }
 
 /// Sends what the tenure has to send until the hold is answered, perhaps after a renewal of it.
-pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: AlarmKey) -> Result<u32> {
+pub(super) async fn hear(
+    hold: &Arc<Hold>,
+    renewing: bool,
+    alarm: AlarmKey,
+    seat: Option<Seat>,
+) -> Result<u32> {
     let tenure = &hold.tenure;
     let keeper = tenure.core.keeper();
     let mut unfinished = Unfinished {
@@ -62,7 +69,7 @@ pub(super) async fn hear(hold: &Arc<Hold>, renewing: bool, alarm: AlarmKey) -> R
     if renewing {
         hold.renewal_ended(RENEWAL_WAIT).await;
     }
-    let mut work = std::pin::pin!(settle(tenure, Lane::Commands));
+    let mut work = std::pin::pin!(settle_with(seat, tenure));
     let mut working = true;
     let answer = poll_fn(|cx| {
         if working && let Poll::Ready(driven) = work.as_mut().poll(cx) {
@@ -167,6 +174,14 @@ pub(super) struct RunningCommand<'a> {
 }
 
 impl RunningCommand<'_> {
+    /// It did not run, and the next command goes out in its place: no caller is told.
+    pub(super) fn withdraw(mut self) {
+        self.ended = true;
+        let mut answered = read(self.command, Err(Failure::NotSent(String::new())));
+        answered.error = None;
+        self.tenure.ended(answered, Barrier::Stays);
+    }
+
     pub(super) fn end(mut self, reply: std::result::Result<Value, Failure>) -> Settled {
         self.ended = true;
         self.tenure.ended(read(self.command, reply), Barrier::Lifts)
@@ -214,7 +229,7 @@ impl Tenure {
         Ok(())
     }
 
-    fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
+    pub(super) fn next_command(&self, lane: Lane) -> Option<(Command, Call)> {
         let mut state = unpoisoned(&self.state);
         let op = state.count.next()?;
         let now = self.core.now();
@@ -294,12 +309,12 @@ impl Tenure {
         // Once it is over, no other release follows, whatever this one was.
         let barring = match last || over {
             true => std::mem::take(&mut state.barring),
-            false => Few::new(),
+            false => Lines::NONE,
         };
         if over {
             names.change(self.scheme.subject(), |entry| entry.tenure_ended(self));
         }
-        self.lift_barrier(&mut names, &barring, answered.end);
+        self.lift_barrier(&mut names, barring, answered.end);
         let refused = answered
             .error
             .clone()
@@ -319,22 +334,32 @@ impl Tenure {
     /// Attempts of this client wait from now on, if a release that leaves nothing was decided. Raised when the hold leaves,
     /// not when the release is sent: an attempt could be sent in between.
     fn raise_barrier(&self, names: &mut Names, state: &mut TenureState, now: Tick) {
-        if state.count.phase() != Phase::Closed || !state.barring.is_empty() {
+        if state.count.phase() != Phase::Closed || state.barring != Lines::NONE {
             return;
         }
-        for subject in self.scheme.barred() {
-            // Holders of a shared kind come and go all the time. A caller that waited before this release began does not
-            // wait for it: else it might never attempt.
-            if !self.scheme.waiting().is_shared || !names.is_waited_for(&subject) {
-                names.release_begins(&subject, now);
-                state.barring.push(subject);
+        // Holders of a shared kind come and go all the time. A caller that waited before this release began does not wait
+        // for it: else it might never attempt.
+        let is_shared = self.scheme.waiting().is_shared;
+        let mut bar = |subject: &Subject| {
+            let bars = !is_shared || !names.is_waited_for(subject);
+            if bars {
+                names.release_begins(subject, now);
             }
-        }
+            bars
+        };
+        let barred = self.scheme.barred();
+        state.barring = Lines {
+            own: barred.own && bar(self.scheme.subject()),
+            sibling: barred.sibling
+                && (self.scheme.sibling()).is_some_and(|sibling| bar(&sibling.subject)),
+        };
     }
 
     /// Attempts of this client no longer wait.
-    pub(super) fn lift_barrier(&self, names: &mut Names, barring: &[Subject], end: ReleaseEnd) {
-        for subject in barring {
+    pub(super) fn lift_barrier(&self, names: &mut Names, barring: Lines, end: ReleaseEnd) {
+        let own = barring.own.then(|| self.scheme.subject());
+        let sibling = self.scheme.sibling().filter(|_| barring.sibling);
+        for subject in own.into_iter().chain(sibling.map(|other| &other.subject)) {
             names.change(subject, |entry| entry.release_ended(&self.core, end));
         }
     }

@@ -12,7 +12,7 @@ use crate::coordination::{Core, unpoisoned};
 use crate::engine::{Lane, Tick};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::owner::{Owner, OwnerId};
-use crate::protocol::scheme::{Bearer, Scheme, Subject};
+use crate::protocol::scheme::{Bearer, Lines, Scheme};
 
 /// One unbroken time of an owner on a name.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct TenureState {
     pub(super) count: Count<Arc<dyn Entrant>, Arc<Hold>>,
     pub(super) members: Few<Arc<Hold>>,
     /// Lines of this client whose attempts wait for the release of this tenure.
-    pub(super) barring: Few<Subject>,
+    pub(super) barring: Lines,
     /// Over which lane the command under way was sent.
     pub(super) sender: Lane,
     /// How the last command failed, if it did.
@@ -156,7 +156,7 @@ impl Tenure {
     pub(super) fn give_barrier_up(&self) {
         let mut names = unpoisoned(&self.core.names);
         let barring = std::mem::take(&mut unpoisoned(&self.state).barring);
-        self.lift_barrier(&mut names, &barring, ReleaseEnd::GivenUp);
+        self.lift_barrier(&mut names, barring, ReleaseEnd::GivenUp);
     }
 
     /// No command is sent for it from now on: the server ends its lease.
@@ -211,7 +211,7 @@ impl Core {
             state: Mutex::new(TenureState {
                 count: Count::entering(),
                 members: Few::new(),
-                barring: Few::new(),
+                barring: Lines::NONE,
                 sender: Lane::Commands,
                 trouble: None,
             }),

@@ -3,26 +3,28 @@
 use std::sync::Arc;
 
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::keeper::AlarmKey;
+use crate::coordination::keeper::{AlarmKey, Alarmed};
 use crate::engine::Tick;
+
+impl Alarmed for Hold {
+    fn ring(self: Arc<Self>, turn: u32) {
+        self.take_unlock_over(turn);
+    }
+}
 
 impl Hold {
     /// It is being unlocked: the keeper no longer renews it (true: a renewal of it is under way), and takes its release over
     /// if there is no answer at `until`.
     pub(super) fn begin_unlock(self: &Arc<Self>, until: Tick) -> (bool, AlarmKey) {
         let keeper = self.tenure.core.keeper();
-        keeper.forget_and_alarm(&**self, until, self.when_unanswered())
+        keeper.forget_and_alarm(self, until, self.unlock_answer.turn())
     }
 
     /// The keeper takes its release over if there is no answer at `until`.
     pub(super) fn alarm_unlock(self: &Arc<Self>, until: Tick) -> AlarmKey {
         let core = &self.tenure.core;
-        core.keeper().alarm(core, until, self.when_unanswered())
-    }
-
-    fn when_unanswered(self: &Arc<Self>) -> impl FnOnce() + Send + 'static {
-        let (hold, turn) = (self.clone(), self.unlock_answer.turn());
-        move || hold.take_unlock_over(turn)
+        let turn = self.unlock_answer.turn();
+        core.keeper().alarm_for(core, until, self.clone(), turn)
     }
 
     fn take_unlock_over(self: Arc<Self>, turn: u32) {

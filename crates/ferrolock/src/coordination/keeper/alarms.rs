@@ -1,6 +1,7 @@
 //! Alarms: functions that the keeper calls at a given time, unless they are cancelled.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::coordination::keeper::kept::Kept;
 use crate::coordination::keeper::{Keeper, State};
@@ -11,8 +12,19 @@ use crate::primitives::Ordering;
 /// When an alarm rings, and its number.
 pub(crate) type AlarmKey = (Tick, u64);
 
+/// What an alarm calls: of the two alarms of each lock and unlock, one object that is there anyway.
+pub(crate) trait Alarmed: Send + Sync {
+    /// `turn`: what was given with the alarm.
+    fn ring(self: Arc<Self>, turn: u32);
+}
+
+pub(super) enum Ring {
+    Object(Arc<dyn Alarmed>, u32),
+    Function(Box<dyn FnOnce() + Send>),
+}
+
 pub(super) struct Alarm {
-    pub(super) ring: Box<dyn FnOnce() + Send>,
+    ring: Ring,
     /// The address of its client.
     #[cfg(test)]
     pub(super) of: usize,
@@ -29,11 +41,18 @@ impl Alarm {
         not(test),
         allow(unused_variables, reason = "tests count alarms by client")
     )]
-    fn new(of: &Core, ring: impl FnOnce() + Send + 'static) -> Self {
+    fn new(of: &Core, ring: Ring) -> Self {
         Self {
-            ring: Box::new(ring),
+            ring,
             #[cfg(test)]
             of: std::ptr::from_ref(of).addr(),
+        }
+    }
+
+    pub(super) fn ring(self) {
+        match self.ring {
+            Ring::Object(object, turn) => object.ring(turn),
+            Ring::Function(function) => function(),
         }
     }
 }
@@ -46,18 +65,30 @@ impl Keeper {
         at: Tick,
         ring: impl FnOnce() + Send + 'static,
     ) -> AlarmKey {
-        let alarm = Alarm::new(of, ring);
+        let alarm = Alarm::new(of, Ring::Function(Box::new(ring)));
         self.set(&mut unpoisoned(&self.state), at, alarm)
     }
 
-    /// Both in one step: [`forget`](Keeper::forget) and [`alarm`](Keeper::alarm).
-    pub(crate) fn forget_and_alarm(
+    /// Rings the object when the time has come.
+    pub(crate) fn alarm_for(
         &self,
-        hold: &dyn Kept,
+        of: &Core,
         at: Tick,
-        ring: impl FnOnce() + Send + 'static,
+        object: Arc<dyn Alarmed>,
+        turn: u32,
+    ) -> AlarmKey {
+        let alarm = Alarm::new(of, Ring::Object(object, turn));
+        self.set(&mut unpoisoned(&self.state), at, alarm)
+    }
+
+    /// Both in one step: [`forget`](Keeper::forget) and [`alarm_for`](Keeper::alarm_for) the hold.
+    pub(crate) fn forget_and_alarm<H: Kept + Alarmed + 'static>(
+        &self,
+        hold: &Arc<H>,
+        at: Tick,
+        turn: u32,
     ) -> (bool, AlarmKey) {
-        let alarm = Alarm::new(hold.core(), ring);
+        let alarm = Alarm::new(hold.core(), Ring::Object(hold.clone(), turn));
         let mut state = unpoisoned(&self.state);
         let renewing = state.watch.forget(hold.number().load(Ordering::Acquire));
         (renewing, self.set(&mut state, at, alarm))

@@ -43,6 +43,8 @@ struct PendingCounts {
     closed: bool,
     /// A task of the keeper minds the connections for what is owed.
     minded: bool,
+    /// Threads that wait until no release is under way. Without one there is nothing to notify: that is a system call.
+    waiting: usize,
 }
 
 /// A kind of pending work.
@@ -81,15 +83,17 @@ impl PendingWork {
     /// From now on it counts as a release: the last handle waits a moment for it.
     pub(crate) fn becomes_release(&self) {
         let mut kind = unpoisoned(&self.kind);
-        let mut running = unpoisoned(&self.core.pending.running);
+        let pending = &self.core.pending;
+        let mut running = unpoisoned(&pending.running);
+        let (was_full, was_debt) = (running.is_full(), kind.is_debt());
         *running.of(*kind) -= 1;
         *kind = WorkKind::Release;
         *running.of(*kind) += 1;
-        let (pending, is_full) = (&self.core.pending, running.is_full());
+        let is_full = running.is_full();
         pending.is_full.store(is_full, Ordering::Relaxed);
-        let is_paid = running.debts() == 0;
+        let is_paid = was_debt && running.debts() == 0;
         drop(running);
-        if !is_full {
+        if was_full && !is_full {
             pending.room.notify_waiters();
         }
         if is_paid {
@@ -111,8 +115,9 @@ impl Drop for PendingWork {
         }
         let over = running.abandoned && running.is_idle();
         running.closed |= over;
-        let is_debt = matches!(kind, WorkKind::ReleaseDebt | WorkKind::LateAcquire);
+        let is_debt = kind.is_debt();
         let told = !is_debt && running.releases == 0;
+        let awaited = told && running.waiting > 0;
         let paid = is_debt && running.debts() == 0;
         drop(running);
         if has_room {
@@ -121,13 +126,21 @@ impl Drop for PendingWork {
         if paid {
             pending.paid.notify_waiters();
         }
-        if told {
+        if awaited {
             pending.brief_done.notify_all();
+        }
+        if told {
             self.core.tell_who_shuts_down();
         }
         if over {
             self.core.engine.close();
         }
+    }
+}
+
+impl WorkKind {
+    fn is_debt(self) -> bool {
+        matches!(self, Self::ReleaseDebt | Self::LateAcquire)
     }
 }
 
@@ -212,11 +225,13 @@ impl Pending {
 
     /// Blocks until no release is under way, at most for `limit`.
     pub(crate) fn wait_for_releases(&self, limit: Duration) {
-        let running = unpoisoned(&self.running);
+        let mut running = unpoisoned(&self.running);
+        running.waiting += 1;
         let waited = self
             .brief_done
             .wait_timeout_while(running, limit, |running| running.releases > 0);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let (mut running, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        running.waiting -= 1;
     }
 
     /// The last handle is gone: there will be no new calls. True: nothing is under way now.

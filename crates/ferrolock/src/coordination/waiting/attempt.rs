@@ -12,7 +12,6 @@ use crate::coordination::waiting::{Patience, Request};
 use crate::coordination::{Core, Tenure, unpoisoned};
 use crate::engine::{Calling, Failure, Lane, Tick};
 use crate::error::refusal_passes;
-use crate::options::Terms;
 use crate::protocol::call::{Call, Form, NO_SCRIPT, Value};
 use crate::protocol::multi_lock::GroupRow;
 use crate::protocol::scheme::{Ask, AttemptReply, Busy, Granted, Mode, Scheme};
@@ -85,7 +84,6 @@ impl Drop for Grant {
 pub(crate) struct Attempt {
     request: Arc<Request>,
     manner: Manner,
-    terms: Terms,
     /// When it was made: not later than it was sent.
     pub(super) sent: Tick,
     cap: Option<Tick>,
@@ -160,7 +158,6 @@ impl Attempt {
             tenure,
             request: request.clone(),
             manner,
-            terms: request.terms,
             sent: now,
             cap,
             lease,
@@ -259,7 +256,7 @@ impl Attempt {
             tenure.core.saw_fence(fence);
             let _ = tenure.fence.set(fence);
         }
-        let hold = Hold::new(tenure, self.terms, self.cap, self.sent, self.lease);
+        let hold = Hold::new(tenure, self.request.terms, self.cap, self.sent, self.lease);
         // Before the table of names forgets the attempt: the last handle waits for the one or the other.
         asking.pending.becomes_release();
         self.is_awaited = self.tenure.tenure_began(&hold);

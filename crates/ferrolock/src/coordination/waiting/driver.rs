@@ -45,6 +45,8 @@ pub(crate) struct Driver<W> {
     cause: Cause,
     /// Messages and gaps so far.
     heard: u64,
+    /// The last of them: when it came, and what it was.
+    last_event: Option<(Tick, Cause)>,
     listening: Listening,
     /// Pauses in a row that no event has ended.
     polls: u32,
@@ -152,6 +154,7 @@ impl<W> Driver<W> {
             due: None,
             cause: Cause::Arrival,
             heard: 0,
+            last_event: None,
             listening,
             polls: 0,
             own_pause: None,
@@ -276,6 +279,7 @@ impl<W> Driver<W> {
 
     fn event(&mut self, now: Tick, pause: Duration, cause: Cause) {
         self.heard += 1;
+        self.last_event = Some((now, cause));
         self.polls = 0;
         if self.attempt.is_some() {
             self.cause = cause;
@@ -304,6 +308,11 @@ impl<W> Driver<W> {
     pub(crate) fn goes_on(&mut self, id: u64, sent: Tick) {
         self.cause = Cause::Arrival;
         self.sent(sent);
+        // Sent outside of the line: what was heard since then makes a `busy` of it stale, as if it had been sent from here.
+        if let Some((_, event)) = self.last_event.filter(|(at, _)| *at >= sent) {
+            self.cause = event;
+            self.heard += 1;
+        }
         let others = self.line.iter_mut().filter(|waiter| waiter.id != id);
         others.for_each(|waiter| waiter.came_after = self.attempts);
     }

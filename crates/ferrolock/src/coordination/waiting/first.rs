@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::coordination::holding::hold::Hold;
-use crate::coordination::keeper::{AlarmKey, offer_time};
+use crate::coordination::keeper::{AlarmKey, Alarmed, offer_time};
 use crate::coordination::waiting::attempt::{Attempt, Attempted, Grant, explained};
 use crate::coordination::waiting::driver::Place;
 use crate::coordination::waiting::{Patience, Request, enter_with, queue};
@@ -74,10 +74,7 @@ pub(crate) fn begin(core: &Arc<Core>, request: &Arc<Request>) -> bool {
     attempt.shown();
     // Locked first: the alarm may ring at once, and must find the attempt in its place.
     let mut place = unpoisoned(&request.first);
-    let (of, left_alone) = (core.clone(), request.clone());
-    let alarm = keeper.alarm(core, now.after(patience), move || {
-        overdue(&of, &left_alone);
-    });
+    let alarm = keeper.alarm_for(core, now.after(patience), request.clone(), 0);
     *place = Some(First { attempt, alarm });
     true
 }
@@ -125,12 +122,19 @@ pub(super) fn poll(
     }
 }
 
+impl Alarmed for Request {
+    fn ring(self: Arc<Self>, _: u32) {
+        overdue(&self);
+    }
+}
+
 /// The alarm has rung: the caller has not polled for a while.
-fn overdue(core: &Arc<Core>, request: &Arc<Request>) {
+fn overdue(request: &Arc<Request>) {
     let taken = unpoisoned(&request.first).take();
     let Some(First { mut attempt, .. }) = taken else {
         return;
     };
+    let core = &attempt.tenure().core.clone();
     let Poll::Ready(reply) = attempt.poll_reply(&mut Context::from_waker(Waker::noop())) else {
         return hand_over(core, request, attempt.sent, attempt);
     };

@@ -41,9 +41,10 @@ pub(crate) struct Request {
     pub(super) first: Mutex<Option<First>>,
     /// If set, the call wants one more hold of that tenure and nothing else.
     pub(super) into: Option<Arc<Tenure>>,
-    late: Mutex<LateGrants>,
+    /// Boxed, as the next: most calls have neither, and a call is written whole.
+    late: Mutex<Option<Box<LateGrants>>>,
     /// Its place in a queue that the server keeps, if its kind has one.
-    server_place: Mutex<Option<ServerPlace>>,
+    server_place: Mutex<Option<Box<ServerPlace>>>,
 }
 
 /// What a call does when the lock is busy.
@@ -147,7 +148,10 @@ impl Request {
         let limit = match (self.patience, self.deadline) {
             (Patience::None, _) => Tick::ZERO,
             (_, Some(deadline)) => deadline,
-            (_, None) => unpoisoned(&self.late).another(sent, now, patience),
+            (_, None) => {
+                let mut late = unpoisoned(&self.late);
+                late.get_or_insert_default().another(sent, now, patience)
+            }
         };
         if now < limit {
             return Ok(());
@@ -272,7 +276,7 @@ impl Request {
     pub(crate) fn take_place(&self, tenure: &Arc<Tenure>, lease: Duration) {
         if self.has_place() {
             unpoisoned(&self.server_place)
-                .get_or_insert_with(|| ServerPlace::new(tenure.clone(), lease));
+                .get_or_insert_with(|| Box::new(ServerPlace::new(tenure.clone(), lease)));
         }
     }
 
@@ -289,6 +293,6 @@ impl Request {
     pub(crate) fn note_doubt_about(&self, tenure: &Arc<Tenure>) -> bool {
         let mut place = unpoisoned(&self.server_place);
         let place = place.as_mut().filter(|place| place.is_of(tenure));
-        place.map(ServerPlace::doubt).is_some()
+        place.map(|place| place.doubt()).is_some()
     }
 }

@@ -136,6 +136,13 @@ impl Slot {
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Found> {
+        let state = unpoisoned(&self.state);
+        if let State::Waiting(Some(waker)) = &*state
+            && waker.will_wake(cx.waker())
+        {
+            return Poll::Pending;
+        }
+        drop(state);
         // Cloned before the lock, and what it replaces dropped after it: a waker is foreign code.
         let mut ours = Some(cx.waker().clone());
         let mut state = unpoisoned(&self.state);

@@ -51,6 +51,21 @@ impl MemoryEngine {
     pub(crate) fn flush(&self) {
         self.space.state().server.keys.clear();
     }
+
+    /// Sets the clock of the server back, and that of no client: a server's time is that of its machine, which is set.
+    #[cfg(test)]
+    pub(crate) fn set_back(&self, by: Duration) {
+        self.space.state().server.set_back(by);
+    }
+
+    /// The server's time, in microseconds.
+    #[cfg(test)]
+    pub(crate) fn micros(&self) -> i64 {
+        let now = self.space.epoch().micros();
+        let mut state = self.space.state();
+        state.server.begin(now);
+        state.server.micros()
+    }
 }
 
 impl Engine for MemoryEngine {

@@ -10,8 +10,8 @@ use super::super::lock::{self, PlainScheme, millis};
 use super::super::pace::Pace;
 use super::super::renewal::Row;
 use super::super::scheme::{
-    Ask, AttemptReply, BadReply, Bearer, Granted, Line, OwnHold, Rest, Scheme, Seen, Sibling,
-    Subject, Waiting, Wake,
+    Ask, AttemptReply, BadReply, Bearer, Granted, Line, Lines, OwnHold, Rest, Scheme, Seen,
+    Sibling, Subject, Waiting, Wake,
 };
 use super::{READ_ACQUIRE, READ_DELAY, READ_REENTER, READ_RENEW, RwKeys, WRITE, read_inspect};
 
@@ -89,8 +89,8 @@ impl Scheme for ReadScheme {
     }
 
     /// Readers do not find each other in the way.
-    fn barred(&self) -> SmallVec<[Subject; 1]> {
-        smallvec![self.sibling.subject.clone()]
+    fn barred(&self) -> Lines {
+        Lines::SIBLING
     }
 
     fn waiting(&self) -> &Waiting {

@@ -10,7 +10,8 @@ use super::super::lock::{PlainScheme, millis};
 use super::super::pace::Pace;
 use super::super::renewal::Row;
 use super::super::scheme::{
-    Ask, BadReply, Bearer, Line, Mode, OwnHold, Rest, Scheme, Seen, Sibling, Subject, Waiting,
+    Ask, BadReply, Bearer, Line, Lines, Mode, OwnHold, Rest, Scheme, Seen, Sibling, Subject,
+    Waiting,
 };
 use super::{
     RwKeys, WRITE, WRITE_ACQUIRE, WRITE_DELAY, WRITE_REENTER, WRITE_RELEASE, WRITE_RENEW,
@@ -83,8 +84,8 @@ impl Scheme for WriteScheme {
         Some(&self.sibling)
     }
 
-    fn barred(&self) -> SmallVec<[Subject; 1]> {
-        smallvec![self.subject.clone(), self.sibling.subject.clone()]
+    fn barred(&self) -> Lines {
+        Lines::BOTH
     }
 
     fn waiting(&self) -> &Waiting {

@@ -18,7 +18,7 @@ use crate::coordination::{Core, Tenure};
 use crate::engine::{Boxed, Failure, Lane, Tick};
 use crate::error::{Error, ErrorCause, ErrorKind, NodeError, Result};
 use crate::guard::AnyGuard;
-use crate::guard::members::{Members, done_with};
+use crate::guard::members::{Members, done_with, fault_of_call, no_majority};
 use crate::options::{LockOptions, check_wait};
 use crate::protocol::fenced_lock::raise;
 use crate::protocol::scheme::read_standing;
@@ -193,19 +193,13 @@ impl Ballot {
                 _ => None,
             })
             .collect();
-        let is_about_the_call = |node: &&NodeError| {
-            matches!(
-                node.error().kind(),
-                ErrorKind::Cancelled | ErrorKind::Invalid | ErrorKind::WouldDeadlock
-            )
-        };
-        if let Some(node) = failed.iter().find(is_about_the_call) {
-            return Err(node.error().clone());
+        if let Some(error) = fault_of_call(&failed) {
+            return Err(error);
         }
         if failed.len() > self.nodes.len() - self.enough.need() {
             let busy = count(votes, |vote| matches!(vote, Vote::Busy));
-            let error = Error::no_quorum(granted + busy, self.nodes.len());
-            return Err(error.of(&self.name).with_nodes(failed));
+            let error = no_majority(granted + busy, self.nodes.len(), failed);
+            return Err(error.of(&self.name));
         }
         let first = votes.iter().position(|vote| matches!(vote, Vote::Busy));
         Ok(Majority::BusyAt(first.unwrap_or_default()))

@@ -7,6 +7,7 @@
     reason = "test code: a failure ends the test"
 )]
 
+mod majorities;
 mod nodes;
 
 use std::sync::Arc;
@@ -17,9 +18,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordination::Core;
+use crate::engine::Engine;
+use crate::engine::embedded::MemoryEngine;
+use crate::options::Settings;
 use crate::testing::census::Census;
 use crate::testing::lying::{Lie, Lying, Match, Reach, Silence};
-use crate::testing::scenes::{insider, ms};
+use crate::testing::scenes::{self, ms};
 use crate::{
     AnyGuard, Client, ErrorKind, HoldState, LostReason, Owner, Quorum, QuorumLock, Remaining,
     Unlocked,
@@ -35,17 +39,38 @@ fn s(seconds: u64) -> Duration {
 /// Servers that lie when a test orders it.
 struct Nodes {
     quorum: Quorum,
+    servers: Vec<Arc<MemoryEngine>>,
     lying: Vec<Arc<Lying>>,
     cores: Vec<Arc<Core>>,
 }
 
 impl Nodes {
     fn new(count: usize) -> Self {
-        let nodes: Vec<_> = (0..count).map(|_| insider()).collect();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let set = NEXT.fetch_add(1, Ordering::Relaxed);
+        let space = |node| format!("quorum-{set}-{node}");
+        Self::of((0..count).map(|node| MemoryEngine::open(Some(&space(node)))))
+    }
+
+    /// The same servers as another process sees them.
+    fn beside(&self) -> Self {
+        let space = |server: &Arc<MemoryEngine>| {
+            let address = server.address().trim_start_matches("memory:");
+            MemoryEngine::open(Some(address))
+        };
+        Self::of(self.servers.iter().map(space))
+    }
+
+    fn of(servers: impl Iterator<Item = Arc<MemoryEngine>>) -> Self {
+        let servers: Vec<_> = servers.collect();
+        let lying: Vec<_> = servers.iter().cloned().map(Lying::over_memory).collect();
+        let core = |lying: &Arc<Lying>| scenes::core(lying.clone(), Settings::default());
+        let cores: Vec<_> = lying.iter().map(core).collect();
         Self {
-            quorum: Quorum::new(nodes.iter().map(|(client, ..)| client.clone())),
-            lying: nodes.iter().map(|(_, lying, _)| lying.clone()).collect(),
-            cores: nodes.into_iter().map(|(.., core)| core).collect(),
+            quorum: Quorum::new(cores.iter().cloned().map(Client::of)),
+            servers,
+            lying,
+            cores,
         }
     }
 
@@ -248,31 +273,6 @@ async fn nodes_that_are_cut_off_do_not_end_it_while_a_majority_renews() {
     assert!(begun.elapsed() < LEASE);
     drop(guard);
     nodes.nothing_left("cut off").await;
-}
-
-/// Each majority meets the one before in one node at least, and each node's clock may be the one that is behind.
-#[tokio::test(start_paused = true)]
-async fn fences_grow_over_random_majorities() {
-    let seed = fastrand::u64(..);
-    eprintln!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let nodes = Nodes::new(5);
-    // Other locks of a node do not make its clock lead: its own last fence does.
-    let mut last = None;
-    for grant in 0..200 {
-        let bad = [random.usize(..5), random.usize(..5)];
-        for node in bad {
-            nodes.lying[node].partition(Reach::All, Silence::NotSent);
-        }
-        let guard = nodes.lock().lock().await.unwrap();
-        assert!(Some(guard.fence()) > last, "{grant}, seed {seed}");
-        last = Some(guard.fence());
-        drop(guard);
-        for node in bad {
-            nodes.lying[node].heal();
-        }
-        tokio::time::sleep(s(1)).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

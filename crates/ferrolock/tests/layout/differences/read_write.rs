@@ -2,44 +2,14 @@
 
 use ferrolock::{ErrorKind, Unlocked};
 
-use super::{Difference, Instead, LeftKey, Ours, ms};
+use super::{AS_RECORDED, Difference, Instead, Left, LeftKey, Ours, lock, ms, no_guard, row};
 use crate::actor::Seen;
-
-const AS_RECORDED: Instead = Instead {
-    seen: None,
-    messages: None,
-    keys: None,
-    served: None,
-};
-
-/// A step of a scenario, for the reason `why`.
-const fn row(scenario: &'static str, step: usize, why: &'static str, ours: Ours) -> Difference {
-    Difference {
-        scenario,
-        step,
-        why,
-        ours,
-    }
-}
-
-/// Threads are not owners: without a guard there is nothing to call `unlock` on.
-const fn no_guard(scenario: &'static str, step: usize) -> Difference {
-    row(scenario, step, "W8", Ours::NoSuchCall)
-}
-
-const fn lock(fields: &'static [(&'static str, &'static str)], lease_ms: u64) -> LeftKey {
-    LeftKey {
-        name: "orders",
-        fields,
-        lease: ms(lease_ms),
-    }
-}
 
 const fn hold(name: &'static str, lease_ms: u64) -> LeftKey {
     LeftKey {
         name,
-        fields: &[],
-        lease: ms(lease_ms),
+        holds: Left::Text("1"),
+        lease: Some(ms(lease_ms)),
     }
 }
 

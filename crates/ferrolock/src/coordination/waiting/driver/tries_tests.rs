@@ -4,7 +4,7 @@ use crate::coordination::waiting::driver::tests::{
     RTT, at, attempt, driver, settled_with, sleeps_until,
 };
 use crate::coordination::waiting::driver::{Cause, Driver, Next, Place, Stay};
-use crate::protocol::scheme::Rest;
+use crate::protocol::scheme::{Rest, Wake};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -119,4 +119,20 @@ fn an_attempt_that_was_decided_before_a_release_began_answers_no_later_try() {
     driver.found_busy(at(1), id, Rest::Left(LEASE));
 
     assert!(driver.take_tried(at(1)).is_empty());
+}
+
+/// Callers of a shared kind attempt by themselves, and join the line when they were refused. A message that came in between
+/// was not counted for their attempt, and a reader slept until the safety poll beside a lock that was free.
+#[test]
+fn a_message_between_an_attempt_outside_of_the_line_and_its_answer_makes_that_answer_stale() {
+    let mut driver = settled_with(7, Rest::Left(LEASE));
+    driver.take(|_| true);
+    driver.message(at(11), Wake::Front, RTT);
+    let times = (at(10), None, Stay::Waits);
+    let id = driver.join(at(12), "b", times, Place::Front, RTT);
+    driver.goes_on(id, at(10));
+
+    driver.found_busy(at(12), id, Rest::Left(LEASE));
+
+    assert_eq!(attempt(&mut driver, at(12)), (id, Cause::Message));
 }

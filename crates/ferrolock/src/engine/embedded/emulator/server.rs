@@ -13,6 +13,9 @@ pub(in super::super) struct Server {
     pub(in super::super) channels: Channels,
     /// Unix time in microseconds: it stands still while a script runs.
     micros: i64,
+    /// By how much a test has set the clock back, in microseconds.
+    #[cfg(test)]
+    behind: i64,
     far: Far,
     /// What was published since [`Server::begin`].
     outbox: Vec<Message>,
@@ -54,6 +57,8 @@ impl Server {
             keys: Keyspace::default(),
             channels: Channels::default(),
             micros: 0,
+            #[cfg(test)]
+            behind: 0,
             far: Far::Nowhere,
             outbox: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
@@ -63,10 +68,20 @@ impl Server {
     /// Sets the time that the next script sees and removes keys past their deadlines.
     pub(in super::super) fn begin(&mut self, micros: i64) {
         debug_assert!(self.outbox.is_empty());
+        #[cfg(test)]
+        let micros = micros - self.behind;
         // Two threads may read the clock in one order and get here in the other.
         self.micros = self.micros.max(micros);
         let now = self.now();
         self.keys.purge(now);
+    }
+
+    /// Sets the clock back, as nothing but a test does: deadlines stay, so that keys live for longer by as much.
+    #[cfg(test)]
+    pub(in super::super) fn set_back(&mut self, by: std::time::Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        self.behind += by;
+        self.micros -= by;
     }
 
     pub(in super::super) fn now(&self) -> Millis {

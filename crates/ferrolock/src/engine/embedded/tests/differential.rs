@@ -5,10 +5,12 @@
 //! So times are compared exactly, but for the clock of Redis 7.0, which goes on while a script runs. Keys
 //! expire on both sides between batches; a batch is begun again if a key expires just as it begins.
 
+mod branches;
 mod bundle_calls;
 mod calls;
 mod compare;
 mod fair_calls;
+mod full;
 mod known;
 mod peers;
 mod rw_calls;
@@ -17,6 +19,7 @@ mod seen;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use self::branches::Branches;
 use self::calls::{Call, Source, Way};
 use self::peers::{Key, Ours, Theirs};
 use self::seen::Seen;
@@ -64,6 +67,11 @@ fn run_on(kind: Kind) {
     assert!(tally.errors < tally.calls / 2, "too few calls do something");
     assert!(tally.expired >= tally.calls / 5000, "too few keys expire");
     assert!(tally.left_out <= tally.calls / 50, "too much is left out");
+    // A run that a caller made short sees less.
+    let missing = course.branches.missing();
+    println!("never seen: {missing:?}");
+    // The calls are random: the rarest replies may not come.
+    assert!(calls < CALLS || missing.len() < 3, "{missing:?}");
 }
 
 /// What a run has counted.
@@ -90,6 +98,7 @@ struct Course {
     /// What the last batch left.
     keys: Vec<Key>,
     tally: Tally,
+    branches: Branches,
 }
 
 impl Course {
@@ -102,6 +111,7 @@ impl Course {
             calls: Vec::new(),
             keys: Vec::new(),
             tally: Tally::default(),
+            branches: Branches::default(),
         }
     }
 
@@ -129,6 +139,7 @@ impl Course {
         self.tally.expired += deadlines.iter().filter(is_past).count() as u64;
         for (call, reply) in self.calls.iter_mut().zip(&theirs.replies) {
             self.tally.calls += 1;
+            self.branches.note(call, reply);
             self.tally.errors += u64::from(matches!(reply, Seen::Error(_)));
             if is_close(reply) {
                 call.way = Way::Skip;

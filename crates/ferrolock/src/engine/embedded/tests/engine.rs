@@ -326,3 +326,20 @@ fn a_flush_loses_all_keys() {
         Ok(Value::Int(0))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_goes_on_from_there() {
+    let (engine, minute) = (MemoryEngine::open(None), Duration::from_secs(60));
+    eval(&engine, "redis.call('SET', 'k', 1, 'PX', 1000)", &[]).unwrap();
+    let (begun, on_ours) = (engine.micros(), engine.clock().now());
+
+    engine.set_back(minute);
+
+    assert_eq!(engine.micros(), begun - 60_000_000);
+    let left = "return redis.call('PTTL', 'k')";
+    assert_eq!(eval(&engine, left, &[]), Ok(Value::Int(61_000)));
+    tokio::time::advance(minute).await;
+    assert_eq!(engine.micros(), begun);
+    assert_eq!(eval(&engine, left, &[]), Ok(Value::Int(1000)));
+    assert_eq!(engine.clock().now().since(on_ours), minute);
+}

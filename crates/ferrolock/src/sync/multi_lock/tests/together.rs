@@ -1,15 +1,19 @@
 //! Members of one client, taken in one call.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use super::{is_free, s};
+use crate::coordination::Core;
+use crate::kind::Multi;
 use crate::testing::census::Census;
-use crate::testing::lying::{Lie, Match};
+use crate::testing::lying::{Lie, Lying, Match};
 use crate::testing::scenes::{insider, ms, pair};
-use crate::{Client, ErrorKind, LostReason, MultiLock, Unlocked};
+use crate::{Client, ErrorKind, Guard, LostReason, MultiLock, Unlocked};
 
 const TOGETHER: &str = "multi_lock/acquire";
+const RELEASE: &str = "multi_lock/release";
 
 fn four(client: &Client) -> MultiLock {
     let fenced = client.fenced_lock("c").and(client.fenced_lock("d"));
@@ -25,7 +29,7 @@ async fn all_free(client: &Client) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn four_locks_of_one_client_cost_five_commands() {
+async fn four_locks_of_one_client_cost_two_commands() {
     let (client, lying, core) = insider();
     let lock = four(&client).label("move").lease(s(10));
 
@@ -44,7 +48,8 @@ async fn four_locks_of_one_client_cost_five_commands() {
     }
     let before = lying.log().len();
     assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
-    assert_eq!(lying.log().len() - before, 4);
+    assert_eq!(lying.log().len() - before, 1);
+    assert!(all_free(&client).await);
 
     let first = client.fenced_lock("c").lock().await.unwrap().fence();
     tokio::time::sleep(s(10)).await;
@@ -173,4 +178,150 @@ async fn a_name_that_is_waited_for_here_is_not_taken_past_its_line() {
     }
     all.await.unwrap().unwrap().unlock().await.unwrap();
     assert!(!lying.log_of("lock/acquire").is_empty());
+}
+
+/// A guard of four, whose release is answered by that lie from now on.
+async fn held(lie: Option<Lie>) -> (Client, Arc<Lying>, Arc<Core>, Guard<Multi>) {
+    let (client, lying, core) = insider();
+    let guard = four(&client).lock().await.unwrap();
+    if let Some(lie) = lie {
+        lying.next_of(Match::script(RELEASE), lie);
+    }
+    (client, lying, core, guard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_failure_of_the_common_release_leaves_none_held() {
+    let lies = [
+        Lie::NotSent,
+        Lie::DropCall,
+        Lie::DropReply,
+        Lie::Late(s(2)),
+        Lie::DelayCall(s(2)),
+        Lie::DelayReply(s(2)),
+        Lie::Hang,
+        Lie::HangReply,
+        Lie::Refuse("NOPERM"),
+        Lie::Refuse("LOADING"),
+    ];
+    for lie in lies {
+        let (client, _, core, guard) = held(Some(lie.clone())).await;
+
+        match guard.unlock().await {
+            Ok(left) => assert_eq!(left, Unlocked::Released, "{lie:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unreachable, "{lie:?}"),
+        }
+
+        tokio::time::sleep(s(120)).await;
+        assert!(all_free(&client).await, "{lie:?}");
+        assert_eq!(core.census(), Census::default(), "{lie:?}");
+    }
+}
+
+/// The call may be refused because of one name only.
+#[tokio::test(start_paused = true)]
+async fn a_common_release_that_is_refused_is_followed_by_one_for_each_name() {
+    let (client, lying, _, guard) = held(Some(Lie::Refuse("NOPERM"))).await;
+
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+
+    assert_eq!(lying.log_of("lock/release").len(), 4);
+    assert!(all_free(&client).await);
+}
+
+/// What ran is not known: a hold that another client has by then must not be touched, and a field that is gone was released.
+#[tokio::test(start_paused = true)]
+async fn a_common_release_without_an_answer_is_owed_for_each_name() {
+    let (client, lying, core, guard) = held(Some(Lie::DropReply)).await;
+
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::Released);
+
+    assert_eq!(lying.log_of("lock/release").len(), 4);
+    assert!(all_free(&client).await);
+    tokio::time::sleep(s(1)).await;
+    assert_eq!(core.census(), Census::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_common_release_dropped_at_any_point_leaves_none_held() {
+    for lie in [
+        None,
+        Some(Lie::DelayReply(ms(100))),
+        Some(Lie::DropReply),
+        Some(Lie::Hang),
+    ] {
+        for polls in 0..50 {
+            let (client, _, core, guard) = held(lie.clone()).await;
+            let unlocked = testkit::drop_after_polls(polls, guard.unlock()).await;
+            let is_finished = unlocked.finished().is_some();
+            tokio::time::sleep(s(120)).await;
+            assert!(all_free(&client).await, "{lie:?}, {polls} polls");
+            assert_eq!(core.census(), Census::default(), "{lie:?}, {polls} polls");
+            if is_finished {
+                break;
+            }
+            assert!(polls < 49, "{lie:?}: it does not finish");
+        }
+    }
+}
+
+/// The name of one member has become something else: the others are free at once, and it alone is reported.
+#[tokio::test(start_paused = true)]
+async fn one_name_that_is_lost_does_not_keep_the_others_held() {
+    let (client, lying, _, guard) = held(None).await;
+    client.lock("b").force_unlock().await.unwrap();
+    let theirs = client.lock("b").lock().await.unwrap();
+
+    let error = guard.unlock().await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert_eq!(lying.log_of(RELEASE).len(), 1);
+    assert!(theirs.is_held());
+    for name in ["a", "c", "d"] {
+        assert!(is_free(&client, name).await, "{name}");
+    }
+    assert!(!is_free(&client, "b").await);
+}
+
+/// Holds that go on are counted by a release of their own.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_its_owner_holds_once_more_is_kept() {
+    let (client, lying, _, guard) = held(None).await;
+    let again = guard.members()[0].relock().await.unwrap();
+
+    assert_eq!(guard.unlock().await.unwrap(), Unlocked::StillHeld(1));
+
+    assert_eq!(lying.log_of(RELEASE).len(), 1);
+    assert!(again.is_held());
+    assert!(!is_free(&client, "a").await);
+    for name in ["b", "c", "d"] {
+        assert!(is_free(&client, name).await, "{name}");
+    }
+    again.unlock().await.unwrap();
+    assert!(all_free(&client).await);
+}
+
+/// Each name has its own message.
+#[tokio::test(start_paused = true)]
+async fn a_common_release_wakes_the_waiters_of_each_name() {
+    let pair = pair("multi-release");
+    let guard = four(&pair.us).lock().await.unwrap();
+    let waiters = ["a", "b", "c", "d"].map(|name| {
+        let lock = match name {
+            "a" | "b" => pair.them.lock(name).erase(),
+            _ => pair.them.fenced_lock(name).erase(),
+        };
+        tokio::spawn(lock.max_wait(s(100)).lock())
+    });
+    tokio::time::sleep(ms(5500)).await;
+    let begun = tokio::time::Instant::now();
+
+    guard.unlock().await.unwrap();
+
+    let mut granted = Vec::new();
+    for waiter in waiters {
+        granted.push(waiter.await.unwrap().unwrap());
+    }
+    // Long before their next safety poll.
+    assert!(begun.elapsed() < ms(50), "{:?}", begun.elapsed());
 }

@@ -23,7 +23,7 @@ impl Source {
         // Larger than any time in microseconds, which is not the same on all sides.
         let fence = (1 << 52) + self.random.u64(..5);
         let name: Arc<str> = self.pick(&["lock1", "lock2"]).into();
-        words_of(&match self.random.u8(..8) {
+        words_of(&match self.random.u8(..11) {
             0..=1 => raise(&name, &bearer, fence),
             2 => initialise(""),
             3..=4 => {
@@ -36,6 +36,13 @@ impl Source {
                     fence_floor: fence,
                     ..Ask::once(&bearer, lease)
                 })
+            }
+            5..=7 => {
+                let rows = ["lock1", "lock2"].map(|name| {
+                    let scheme = PlainScheme::new(name.into());
+                    scheme.release_row(&bearer).unwrap()
+                });
+                multi_lock::release(&rows)
             }
             _ => {
                 let rows = ["lock1", "lock2"].map(|name| {

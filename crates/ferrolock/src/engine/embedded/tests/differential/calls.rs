@@ -415,7 +415,7 @@ impl Source {
     }
 
     /// A call of a script of a lock.
-    fn script(&mut self) -> Call {
+    pub(super) fn script(&mut self) -> Call {
         if self.below(2) == 0 {
             return match self.random.u8(..3) {
                 0 => self.rw_script(),

@@ -37,14 +37,14 @@ impl Source {
             beside: Some(&beside),
             ..Ask::once(&bearer, lease)
         };
-        words_of(&match self.random.u8(..16) {
+        words_of(&match self.random.u8(..18) {
             0..=5 => keys.acquire(&ask),
             6..=7 => keys.reenter(&bearer, lease, count),
             8..=10 => keys.release(&bearer, count, lease),
             11 => renewal::batch(&[keys.renew(&bearer, lease)]).unwrap(),
             12 => keys.delay_release(&bearer, lease),
-            13 => keys.abandon(&bearer),
-            14 => keys.force_unlock(),
+            13..=15 => keys.abandon(&bearer),
+            16 => keys.force_unlock(),
             _ => keys.inspect(),
         })
     }

@@ -11,9 +11,9 @@ final class Client {
     private final Synchronizers synchronizers;
     private final Map<String, Worker> workers = new ConcurrentHashMap<>();
 
-    Client(RedissonClient redisson) {
+    Client(RedissonClient redisson, Clients clients) {
         this.redisson = redisson;
-        this.synchronizers = new Synchronizers(redisson);
+        this.synchronizers = new Synchronizers(redisson, clients);
     }
 
     RedissonClient redisson() {

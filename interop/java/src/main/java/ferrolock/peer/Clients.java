@@ -15,7 +15,7 @@ final class Clients {
         Settings.apply(config, request.field("config"));
         SingleServerConfig server = config.useSingleServer().setAddress(request.text("address"));
         Settings.apply(server, request.field("server"));
-        Client client = new Client(Redisson.create(config));
+        Client client = new Client(Redisson.create(config), this);
         clients.put(request.text("client"), client);
         return client.redisson().getId();
     }
@@ -28,9 +28,13 @@ final class Clients {
     }
 
     Client get(Request request) {
-        Client client = clients.get(request.text("client"));
+        return get(request.text("client"));
+    }
+
+    Client get(String name) {
+        Client client = clients.get(name);
         if (client == null) {
-            throw new IllegalArgumentException("no such client: " + request.text("client"));
+            throw new IllegalArgumentException("no such client: " + name);
         }
         return client;
     }

@@ -40,7 +40,8 @@ import java.util.function.BooleanSupplier;
  * object     kind: lock, fair, read, write, fenced, spin, non-reentrant, non-reentrant-fair, semaphore, permits, latch
  *            name
  *            fresh: true for an instance of this command's own; else commands of a client share one
- *            kind multi has, instead of a name, locks: a list of objects
+ *            kinds multi and red have, instead of a name, locks: a list of objects, of this client or of the client that
+ *            they name
  * args       numbers, texts, true and false, lists of texts; the name of a constant for an enum such as TimeUnit;
  *            {"ms": n} for a Duration. They choose among the methods of one name.
  *

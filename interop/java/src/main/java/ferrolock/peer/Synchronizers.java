@@ -5,6 +5,7 @@ import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.StreamSupport;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
@@ -26,11 +27,14 @@ final class Synchronizers {
     record Synchronizer(Object instance, Class<?> type) {}
 
     private final RedissonClient redisson;
+    /** The members of several locks may be those of other clients. */
+    private final Clients clients;
     /** An instance remembers its last lease, so which calls share one matters. */
     private final Map<JsonNode, Synchronizer> shared = new ConcurrentHashMap<>();
 
-    Synchronizers(RedissonClient redisson) {
+    Synchronizers(RedissonClient redisson, Clients clients) {
         this.redisson = redisson;
+        this.clients = clients;
     }
 
     Synchronizer get(JsonNode object) {
@@ -50,16 +54,26 @@ final class Synchronizers {
         return switch (kind) {
             case "read" -> new Synchronizer(redisson.getReadWriteLock(name).readLock(), RLock.class);
             case "write" -> new Synchronizer(redisson.getReadWriteLock(name).writeLock(), RLock.class);
-            case "multi" -> new Synchronizer(multi(object.path("locks")), RLock.class);
+            case "multi" -> new Synchronizer(redisson.getMultiLock(members(object)), RLock.class);
+            case "red" -> new Synchronizer(red(object), RLock.class);
             default -> made(kind, name);
         };
     }
 
-    private RLock multi(JsonNode locks) {
-        RLock[] members = StreamSupport.stream(locks.spliterator(), false)
-                .map(member -> (RLock) create(member).instance())
+    @SuppressWarnings("deprecation")
+    private RLock red(JsonNode object) {
+        return new RedissonRedLock(members(object));
+    }
+
+    private RLock[] members(JsonNode object) {
+        return StreamSupport.stream(object.path("locks").spliterator(), false)
+                .map(member -> (RLock) clientOf(member).create(member).instance())
                 .toArray(RLock[]::new);
-        return redisson.getMultiLock(members);
+    }
+
+    private Synchronizers clientOf(JsonNode member) {
+        JsonNode client = member.path("client");
+        return client.isMissingNode() ? this : clients.get(client.asText()).synchronizers();
     }
 
     private Synchronizer made(String kind, String name) {

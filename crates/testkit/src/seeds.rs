@@ -1,12 +1,4 @@
-//! How much a test does: a tenth of what was promised in the normal form, all of it in the long one.
-
-/// `short`, or `long` where `FERROLOCK_LONG` is set to `1`.
-pub fn count(short: u32, long: u32) -> u32 {
-    match std::env::var("FERROLOCK_LONG") {
-        Ok(form) if form == "1" => long,
-        _ => short,
-    }
-}
+//! Random tests print a number that plays them again.
 
 /// The number in the environment variable `name`, or `other`, which is printed so that a test can be played again.
 ///
