@@ -15,9 +15,16 @@
 mod alive;
 #[cfg(all(test, feature = "embedded"))]
 mod backlog_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod beside_redisson_tests;
 mod core;
+mod crowd;
+#[cfg(all(test, feature = "embedded"))]
+mod crowd_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod ending_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod fair_heads_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod fair_lies_tests;
 #[cfg(all(test, feature = "embedded"))]
@@ -33,6 +40,8 @@ pub(crate) mod keeper;
 mod late_replies_tests;
 #[cfg(all(test, feature = "embedded"))]
 mod leftovers_tests;
+#[cfg(all(test, feature = "embedded"))]
+mod mixed_preference_tests;
 pub(crate) mod names;
 mod number_hash;
 mod process;

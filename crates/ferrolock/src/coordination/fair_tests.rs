@@ -15,24 +15,24 @@ use crate::testing::lying::{Lie, Lying, Match, Reach, Silence};
 use crate::testing::scenes::{Pair, insider, ms, pair};
 use crate::{Client, ErrorKind, Guard, Owner};
 
-const ACQUIRE: &str = "fair_lock/acquire";
+pub(super) const ACQUIRE: &str = "fair_lock/acquire";
 const LEAVE: &str = "fair_lock/leave";
-const JAVA: &str = "cccccccc-cccc-4ccc-cccc-cccccccccccc";
+pub(super) const JAVA: &str = "cccccccc-cccc-4ccc-cccc-cccccccccccc";
 
-type Waiter = tokio::task::JoinHandle<Guard<Fair>>;
+pub(super) type Waiter = tokio::task::JoinHandle<Guard<Fair>>;
 
-fn s(seconds: u64) -> Duration {
+pub(super) fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// Starts a task that waits for it.
-fn waits(client: &Client) -> Waiter {
+pub(super) fn waits(client: &Client) -> Waiter {
     let lock = client.fair_lock("x").lock();
     tokio::spawn(async move { lock.await.unwrap() })
 }
 
 /// The same; returns when it is in the queue.
-async fn queues(client: &Client) -> Waiter {
+pub(super) async fn queues(client: &Client) -> Waiter {
     let before = queue(client).await.len();
     let waiter = waits(client);
     while queue(client).await.len() == before {
@@ -42,7 +42,7 @@ async fn queues(client: &Client) -> Waiter {
 }
 
 /// Runs a script on the server under that client.
-async fn server(client: &Client, source: &'static str, args: &[&str]) -> Value {
+pub(super) async fn server(client: &Client, source: &'static str, args: &[&str]) -> Value {
     let script = Box::leak(Box::new(Script::new("test", source)));
     let call = Call {
         script,
@@ -56,7 +56,7 @@ async fn server(client: &Client, source: &'static str, args: &[&str]) -> Value {
     client.core().engine.call(Lane::Keeper, call).await.unwrap()
 }
 
-async fn queue(client: &Client) -> Vec<String> {
+pub(super) async fn queue(client: &Client) -> Vec<String> {
     let source = "return redis.call('LRANGE', 'redisson_lock_queue:{x}', 0, -1)";
     let Value::List(items) = server(client, source, &[]).await else {
         panic!("no list");
@@ -69,7 +69,7 @@ async fn queue(client: &Client) -> Vec<String> {
 }
 
 /// Nothing is left of any waiter or holder.
-async fn assert_nothing_left(client: &Client) {
+pub(super) async fn assert_nothing_left(client: &Client) {
     let source = "return redis.call('EXISTS', 'x', 'redisson_lock_queue:{x}', 'redisson_lock_timeout:{x}', 'ferrolock_fair_waiters:{x}')";
     assert_eq!(server(client, source, &[]).await, Value::Int(0));
 }
@@ -80,7 +80,7 @@ async fn publish(client: &Client, number: u64) {
     server(client, source, &[&inbox, &number.to_string()]).await;
 }
 
-fn attempts(lying: &Lying) -> usize {
+pub(super) fn attempts(lying: &Lying) -> usize {
     lying.log_of(ACQUIRE).len()
 }
 
@@ -110,7 +110,7 @@ async fn waiters_of_all_clients_are_served_in_the_order_in_which_they_came() {
     assert_nothing_left(&us).await;
 }
 
-fn client_now(client: &Client) -> crate::engine::Tick {
+pub(super) fn client_now(client: &Client) -> crate::engine::Tick {
     client.core().now()
 }
 
@@ -246,36 +246,6 @@ async fn an_entry_of_this_client_that_no_call_knows_is_left_when_it_is_woken_or_
     held.unlock().await.unwrap();
     waiter.await.unwrap().unlock().await.unwrap();
     assert_nothing_left(&client).await;
-}
-
-/// W11: Redisson's waiters spin behind such a head.
-#[tokio::test(start_paused = true)]
-async fn behind_a_foreign_head_a_free_lock_is_asked_for_no_more_than_three_times_a_second() {
-    let (client, lying, _) = insider();
-    let java = format!("{JAVA}:1");
-    server(
-        &client,
-        "redis.call('RPUSH', 'redisson_lock_queue:{x}', ARGV[1])",
-        &[&java],
-    )
-    .await;
-    let waiters = [waits(&client), waits(&client), waits(&client)];
-    tokio::time::sleep(s(1)).await;
-    let before = attempts(&lying);
-
-    tokio::time::sleep(s(60)).await;
-
-    let asked = attempts(&lying) - before;
-    assert!((60..=180).contains(&asked), "{asked}");
-    // It goes: the next one has the lock within half a second.
-    server(
-        &client,
-        "redis.call('DEL', 'redisson_lock_queue:{x}', 'redisson_lock_timeout:{x}')",
-        &[],
-    )
-    .await;
-    tokio::time::sleep(ms(600)).await;
-    assert!(waiters.iter().any(|waiter| waiter.is_finished()));
 }
 
 /// Redisson tells a head of ours on the waiter's own channel.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::coordination::holding::count::{Few, ReleaseEnd};
+use crate::coordination::crowd::{Crowd, Owned};
+use crate::coordination::holding::count::ReleaseEnd;
 use crate::coordination::number_hash::ByNumber;
 use crate::coordination::waiting::Request;
 use crate::coordination::waiting::driver::Driver;
@@ -25,7 +26,7 @@ pub(crate) struct Names {
 /// One name.
 #[derive(Debug)]
 pub(super) struct NameEntry {
-    tenures: Few<Arc<Tenure>>,
+    tenures: Crowd<Arc<Tenure>>,
     /// The waiters. Kept for a while after the last one, for what it knows about other processes that wait.
     pub(super) driver: Option<Box<Driver<Arc<Request>>>>,
     pub(super) subscription: Option<Subscription>,
@@ -37,27 +38,42 @@ pub(super) struct NameEntry {
     /// they wait for that.
     pub(crate) first: Option<Arc<Request>>,
     /// Callers of a shared kind, each of which makes its first attempt by itself, with that tenure.
-    alone: Few<(Arc<Request>, Arc<Tenure>)>,
+    alone: Crowd<Alone>,
     /// A first attempt that the driver's task takes over, for the waiter with that number in the line.
     pub(super) goes_on: Option<(u64, Begun)>,
     /// Tenures whose first acquire is not answered yet.
-    attempting: Few<Arc<Tenure>>,
+    attempting: Crowd<Arc<Tenure>>,
     /// Wakes the driver's task.
     news: Option<Arc<Notify>>,
+}
+
+/// A caller that makes its first attempt by itself, and the tenure of that attempt.
+type Alone = (Arc<Request>, Arc<Tenure>);
+
+impl Owned for Arc<Tenure> {
+    fn owner(&self) -> &Owner {
+        &self.owner
+    }
+}
+
+impl Owned for Alone {
+    fn owner(&self) -> &Owner {
+        &self.0.owner
+    }
 }
 
 impl NameEntry {
     fn new() -> Self {
         Self {
-            tenures: Few::new(),
+            tenures: Crowd::new(),
             driver: None,
             first: None,
-            alone: Few::new(),
+            alone: Crowd::new(),
             goes_on: None,
             subscription: None,
             driven: false,
             releases: 0,
-            attempting: Few::new(),
+            attempting: Crowd::new(),
             news: None,
         }
     }
@@ -82,17 +98,15 @@ impl NameEntry {
     }
 
     fn attempt_ended(&mut self, tenure: &Arc<Tenure>) {
-        self.attempting.retain(|other| !Arc::ptr_eq(other, tenure));
+        let is_it = |other: &Arc<Tenure>| Arc::ptr_eq(other, tenure);
+        self.attempting.remove(&tenure.owner, is_it);
     }
 
     /// Whether the field with that number holds the name here, or asks for it outside of the driver's line.
     pub(super) fn has_field(&self, number: u64) -> bool {
-        let tenures = self.tenures.iter().chain(&self.attempting);
+        let mut tenures = self.tenures.iter().chain(self.attempting.iter());
         let first = self.first.as_ref().and_then(|first| first.number());
-        first == Some(number)
-            || tenures
-                .into_iter()
-                .any(|tenure| tenure.id.number() == number)
+        first == Some(number) || tenures.any(|tenure| tenure.id.number() == number)
     }
 
     /// What wakes the driver's task.
@@ -116,7 +130,8 @@ impl NameEntry {
 
     /// A tenure ended.
     pub(crate) fn tenure_ended(&mut self, tenure: &Arc<Tenure>) {
-        self.tenures.retain(|other| !Arc::ptr_eq(other, tenure));
+        let is_it = |other: &Arc<Tenure>| Arc::ptr_eq(other, tenure);
+        self.tenures.remove(&tenure.owner, is_it);
     }
 
     /// A release of ours was answered, or has become a debt.
@@ -135,18 +150,21 @@ impl NameEntry {
             .is_some_and(|driver| !driver.is_empty())
     }
 
-    /// Whether a caller of a shared kind may ask for itself: no other waits before it, none of our releases is in its way,
-    /// and its owner is not inside.
+    /// Whether a caller of a shared kind may ask for itself: no other waits before it (but for those that yield to what it
+    /// does not mind), none of our releases is in its way, and its owner is not inside.
     fn is_open_to(&self, request: &Request) -> bool {
         let is_shared = request.scheme.waiting().is_shared && self.first.is_none();
-        let is_open = is_shared && self.releases == 0 && !self.is_waited_for();
+        let waits = |other: &Arc<Request>| request.scheme.yields() || !other.scheme.yields();
+        let driver = self.driver.as_ref();
+        let is_before = driver.is_some_and(|driver| driver.find(waits).is_some());
+        let is_open = is_shared && self.releases == 0 && !is_before;
         is_open && self.live_tenure(&request.owner).is_none()
     }
 
     /// The tenure that `owner` can enter again.
     pub(crate) fn live_tenure(&self, owner: &Owner) -> Option<Arc<Tenure>> {
-        let inside = |tenure: &&Arc<Tenure>| tenure.owner == *owner && tenure.is_enterable();
-        self.tenures.iter().find(inside).cloned()
+        let tenure = self.tenures.find(owner, |tenure| tenure.is_enterable());
+        tenure.cloned()
     }
 }
 
@@ -217,9 +235,8 @@ impl Names {
     pub(super) fn clear_first(&mut self, request: &Arc<Request>) {
         self.change(request.scheme.subject(), |entry| {
             entry.first_ended(|first| Arc::ptr_eq(first, request));
-            entry
-                .alone
-                .retain(|(other, _)| !Arc::ptr_eq(other, request));
+            let is_its = |(other, _): &Alone| Arc::ptr_eq(other, request);
+            entry.alone.remove(&request.owner, is_its);
         });
     }
 
@@ -237,7 +254,8 @@ impl Names {
 
     /// Every acquire that is not answered yet, handed over to the keeper.
     pub(super) fn hand_attempts_over(&self) -> Vec<Arc<Tenure>> {
-        let attempts = self.entries.values().flat_map(|entry| &entry.attempting);
+        let entries = self.entries.values();
+        let attempts = entries.flat_map(|entry| entry.attempting.iter());
         attempts
             .inspect(|tenure| tenure.first.hand_over())
             .cloned()
@@ -251,7 +269,8 @@ impl Names {
         let entry = self.entry(tenure.scheme.subject());
         entry.tenures.push(tenure.clone());
         entry.attempt_ended(tenure);
-        entry.alone.retain(|(_, other)| !Arc::ptr_eq(other, tenure));
+        let is_its = |(_, other): &Alone| Arc::ptr_eq(other, tenure);
+        entry.alone.remove(&tenure.owner, is_its);
         let is_awaited = entry.driver.is_some() || is_awaited_beside;
         if !is_awaited {
             entry.first.take_if(|first| first.owner == tenure.owner);

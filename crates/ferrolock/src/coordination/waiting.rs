@@ -308,6 +308,9 @@ fn join_line(
     let mut join = |request: &Arc<Request>, place, since, begun: Option<Begun>| {
         let times = (since, request.deadline, request.stay(core));
         let id = driver.join(now, request.clone(), times, place, round_trip);
+        if request.has_place() {
+            driver.keep_place(now, id, request.scheme.waiting());
+        }
         match begun {
             Some(begun) if driver.is_attempting() => given_up.push(begun),
             Some(begun) => {
@@ -354,9 +357,10 @@ pub(crate) fn enter_with(tenure: &Arc<Tenure>) {
         return;
     };
     let same = driver.take(|request| request.owner == tenure.owner);
-    // With one holder of a shared kind inside, the others need not wait for each other's answers.
+    // With one holder of a shared kind inside, the others need not wait for each other's answers. Of one that did not yield
+    // those that do learn nothing.
     let others = match tenure.scheme.waiting().is_shared {
-        true => driver.take(|_| true),
+        true => driver.take(|request| tenure.scheme.yields() || !request.scheme.yields()),
         false => Vec::new(),
     };
     drop(names);

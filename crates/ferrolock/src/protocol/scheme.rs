@@ -39,6 +39,11 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         tenure.clone()
     }
 
+    /// Its callers let others go first that the rest of its line does not mind.
+    fn yields(&self) -> bool {
+        false
+    }
+
     /// The other line of the same name, where a kind has two.
     fn sibling(&self) -> Option<&Sibling> {
         None
@@ -88,6 +93,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync + 'static {
         self.plain().release(bearer, left, need)
     }
 
+    /// The longest time between two renewals of a hold, where clients of another library cut leases of ours. A hold with a
+    /// fixed lease is renewed for [`NO_LONGER`] then, which restores what it has.
+    fn renewed_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// A row of a batch: see [`renewal`](super::renewal). `lease` zero only asks.
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {
         self.plain().renew(bearer, lease)
@@ -127,6 +138,9 @@ impl dyn Scheme {
         &self.subject().name
     }
 }
+
+/// A lease that makes no hold longer.
+pub(crate) const NO_LONGER: Duration = Duration::from_millis(1);
 
 /// Lines of one name: a scheme's own, and that of its sibling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Waiters for a fair lock, in this process and in others.
 
 use ferrolock::kind::Fair;
-use ferrolock::{Client, Guard};
+use ferrolock::{Client, FairLock, Guard};
 use testkit::LIMIT;
 use testkit::process::{Child, Role};
 use tokio::task::JoinHandle;
@@ -10,9 +10,15 @@ use crate::stage::{Stage, causes, polled_meanwhile};
 
 /// Waits for the lock in a task of its own; it has its place in the queue when this returns.
 pub(crate) async fn queues(client: &Client, name: &str) -> JoinHandle<Guard<Fair>> {
+    queues_for(client, &client.fair_lock(name)).await
+}
+
+/// The same with a handle of that client.
+pub(crate) async fn queues_for(client: &Client, lock: &FairLock) -> JoinHandle<Guard<Fair>> {
+    let name = lock.name();
     let before = causes_of_places(name);
-    let lock = client.fair_lock(name).lock();
-    let waiter = tokio::spawn(async move { lock.await.unwrap() });
+    let waits = lock.lock();
+    let waiter = tokio::spawn(async move { waits.await.unwrap() });
     testkit::eventually_async(LIMIT, "it has a place", async || {
         causes_of_places(name) > before
     })

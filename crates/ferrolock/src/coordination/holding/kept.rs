@@ -12,7 +12,7 @@ use crate::error::LostReason;
 use crate::options::Terms;
 use crate::primitives::AtomicU64;
 use crate::protocol::renewal::{Row, Shape};
-use crate::protocol::scheme::Standing;
+use crate::protocol::scheme::{NO_LONGER, Standing};
 
 impl Kept for Hold {
     fn core(&self) -> &Arc<Core> {
@@ -24,7 +24,16 @@ impl Kept for Hold {
     }
 
     fn terms(&self) -> Terms {
-        self.terms
+        let Some(most) = self.tenure.scheme.renewed_within() else {
+            return self.terms;
+        };
+        let every = self.terms.renew_every.unwrap_or(most).min(most);
+        Terms {
+            // A renewal that fails is tried again as that of a lease with this interval is.
+            lease: self.terms.lease.min(most * 3),
+            renew_every: Some(every),
+            ..self.terms
+        }
     }
 
     fn since(&self) -> Tick {
@@ -76,7 +85,10 @@ impl Kept for Hold {
         if !matches!(self.status(), Status::Held | Status::Uncertain) {
             return None;
         }
-        let lease = self.wanted_lease(sent);
+        let lease = match self.terms.renew_every {
+            Some(_) => self.wanted_lease(sent),
+            None => NO_LONGER,
+        };
         self.tenure.asks_for(sent, lease);
         let row = self.tenure.scheme.renew(&self.tenure.bearer, lease);
         Some((row, lease))

@@ -16,6 +16,7 @@ use crate::protocol::scheme::Standing;
 pub(crate) trait Kept: fmt::Debug + Send + Sync {
     fn core(&self) -> &Arc<Core>;
     fn name(&self) -> &Arc<str>;
+    /// As it was taken; renewed more often where its kind needs that, also with a fixed lease.
     fn terms(&self) -> Terms;
     /// When its grant was asked for.
     fn since(&self) -> Tick;

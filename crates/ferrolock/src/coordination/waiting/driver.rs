@@ -91,6 +91,8 @@ struct Waiter<W> {
     is_mixed: bool,
     /// It attempts because another waiter here had lost its place.
     is_asked_again: bool,
+    /// The server forgets it if it does not attempt now and then.
+    keeps_place: bool,
     stay: Stay,
     /// How many attempts were sent before it came: their answers are too old for it.
     came_after: u64,
@@ -193,6 +195,7 @@ impl<W> Driver<W> {
             answered: now,
             is_mixed: false,
             is_asked_again: false,
+            keeps_place: false,
             stay,
             came_after: self.attempts,
         };
@@ -259,6 +262,7 @@ impl<W> Driver<W> {
     pub(super) fn message(&mut self, now: Tick, wake: Wake, round_trip: Duration) {
         match wake {
             Wake::Front => {
+                self.place_may_be_free();
                 let pause = self.courtesy(round_trip);
                 self.event(now, pause, Cause::Message);
             }

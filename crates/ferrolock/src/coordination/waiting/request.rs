@@ -238,7 +238,7 @@ impl Entrant for Request {
 
 impl Request {
     /// Whether the server may have a place in its queue for it.
-    fn has_place(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         self.scheme.waiting().has_places && self.patience != Patience::None
     }
 

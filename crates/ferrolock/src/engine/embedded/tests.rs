@@ -10,6 +10,7 @@ mod fenced_scripts;
 mod lock_scripts;
 mod rw_downgrade_scripts;
 mod rw_model;
+mod rw_places;
 mod rw_scripts;
 mod rw_table;
 mod rw_upkeep_scripts;

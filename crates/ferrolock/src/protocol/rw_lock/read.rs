@@ -34,6 +34,10 @@ const PACE: Pace = Pace::Doubled {
     most: Duration::from_secs(1),
 };
 
+/// A renewal by a reader of Redisson cuts the lock to its `lockWatchdogTimeout`, 30 s, each 10 s, whatever other readers
+/// have. If that reader dies then, the lock is gone 30 s later.
+const RENEWED_WITHIN: Duration = Duration::from_secs(10);
+
 impl ReadScheme {
     pub(crate) fn new(name: Arc<str>, prefers_writers: bool) -> Self {
         let keys = RwKeys::new(name.clone());
@@ -74,6 +78,10 @@ impl Scheme for ReadScheme {
 
     fn plain(&self) -> &PlainScheme {
         &self.plain
+    }
+
+    fn yields(&self) -> bool {
+        self.prefers_writers
     }
 
     fn sibling(&self) -> Option<&Sibling> {
@@ -137,6 +145,10 @@ impl Scheme for ReadScheme {
 
     fn release(&self, bearer: &Bearer, left: u32, need: Duration) -> Call {
         self.keys.release_read(bearer, left, need)
+    }
+
+    fn renewed_within(&self) -> Option<Duration> {
+        Some(RENEWED_WITHIN)
     }
 
     fn renew(&self, bearer: &Bearer, lease: Duration) -> Row {

@@ -3,8 +3,8 @@
 -- ARGV  per row: field of the tenure, lease in ms
 -- reply per row 1: held; 0: the hold is not there; -1: a writer is there; a text: the server's error about this row
 --
--- Ours, and its hold key lives: raise both leases if they are shorter than wanted. Not ours: write nothing. An error in one
--- row concerns no other row. If every row failed, the first error is the reply itself: the caller's connection must notice
+-- Ours, and its hold key lives: raise that if it is shorter than wanted, and the lock to what the hold key has then: Redisson's
+-- readers cut the lock to their own lease. Not ours: write nothing. An error in one row concerns no other row. If every row failed, the first error is the reply itself: the caller's connection must notice
 -- a server that takes no writes. Details are for people: what cannot be done about them is left out.
 local keys, args = KEYS, ARGV
 
@@ -28,9 +28,11 @@ local function renew(lock, hold, details, field, lease)
     if held ~= 1 or lease == '0' then
         return held
     end
-    local kept, raised = lengthen(hold, lease), lengthen(lock, lease)
+    local kept = lengthen(hold, lease)
+    local left = math.max(tonumber(lease), redis.call('PTTL', hold))
+    local raised = lengthen(lock, left)
     if details and raised == 1 then
-        redis.pcall('PEXPIRE', details, lease)
+        redis.pcall('PEXPIRE', details, left)
     end
     return type(kept) == 'table' and kept or (type(raised) == 'table' and raised or 1)
 end

@@ -56,7 +56,7 @@ impl WriteScheme {
                     most,
                 },
                 has_places: is_preferred,
-                place_lasts: None,
+                place_lasts: is_preferred.then_some(PACE_FIRST),
                 is_courteous: false,
                 is_shared: false,
             },

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::coordination::waiting::driver::{Cause, Driver, Listening, Next, Waiter};
 use crate::engine::Tick;
-use crate::protocol::scheme::{Busy, Rest};
+use crate::protocol::scheme::{Busy, Rest, Waiting};
 
 /// What the waiters of such a kind share.
 #[derive(Debug)]
@@ -67,6 +67,36 @@ impl<W: Clone> Driver<W> {
 }
 
 impl<W> Driver<W> {
+    /// The waiter with that number has a place, or will have one. The driver may have been begun by a waiter of the same line
+    /// that has none: from now on it goes by what this one needs.
+    pub(crate) fn keep_place(&mut self, now: Tick, id: u64, waiting: &Waiting) {
+        let waiter = self.line.iter_mut().find(|waiter| waiter.id == id);
+        waiter
+            .into_iter()
+            .for_each(|waiter| waiter.keeps_place = true);
+        if !self.has_places {
+            self.has_places = true;
+            self.pace = waiting.pace.clone();
+            self.places = Places::new(waiting.place_lasts);
+            self.polls = 0;
+            if self.attempt.is_none() {
+                self.plan_newcomers(now);
+            }
+        }
+    }
+
+    /// A message came for the front. The intent of a writer may have gone with that writer: if the front has none, the first
+    /// that keeps one attempts after it.
+    pub(super) fn place_may_be_free(&mut self) {
+        let mut waiters = self.line.iter_mut().enumerate();
+        let first = waiters.find(|(_, waiter)| waiter.keeps_place);
+        if let Some((1.., waiter)) = first
+            && waiter.place.is_none()
+        {
+            waiter.is_known = false;
+        }
+    }
+
     /// The number of the first waiter for which `is_it` returns true.
     pub(crate) fn find(&self, mut is_it: impl FnMut(&W) -> bool) -> Option<u64> {
         let waiter = self.line.iter().find(|waiter| is_it(&waiter.who));
@@ -165,12 +195,18 @@ impl<W> Driver<W> {
         self.others_with_places().map(|(_, until)| until).min()
     }
 
+    /// None while the server owes an answer: the next attempt is planned then, and no other is sent beside it. Where the
+    /// server has one place for all (the intent of a writer), the first that keeps it looks for the others.
     fn others_with_places(&self) -> impl Iterator<Item = (&Waiter<W>, Tick)> {
         let last = self.places.last;
-        let others = self.line.iter().skip(1);
+        let first = self.line.iter().find(|waiter| waiter.keeps_place);
+        let first = first.map(|waiter| waiter.id);
+        let is_answered = self.silent_since.is_none();
+        let others = self.line.iter().skip(1).filter(move |_| is_answered);
         others.filter_map(move |waiter| {
-            waiter.place?;
-            Some((waiter, waiter.answered.after(last?)))
+            let keeps = waiter.place.is_some() || first == Some(waiter.id);
+            let last = last.filter(|_| keeps)?;
+            Some((waiter, waiter.answered.after(last)))
         })
     }
 

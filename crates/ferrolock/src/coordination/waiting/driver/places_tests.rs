@@ -241,6 +241,86 @@ fn a_waiter_that_is_not_the_front_looks_before_its_place_is_too_old() {
     assert_eq!(looked, [240_000, 480_000]);
 }
 
+/// Once, it was asked for without a pause as long as there was no connection.
+#[test]
+fn a_place_that_is_too_old_is_asked_for_no_more_often_than_others_while_there_is_no_answer() {
+    let mut driver = line_of(&["a", "b"]);
+    for ms in 0..235_000 {
+        if let Next::Attempt { id, .. } = driver.next(at(ms)) {
+            driver.found_busy(at(ms), id, busy(id + 1));
+        }
+    }
+
+    let mut failures = 0;
+    for ms in 235_000..260_000 {
+        if let Next::Attempt { .. } = driver.next(at(ms)) {
+            driver.failed(at(ms));
+            failures += 1;
+        }
+        let until = sleeps_until(&mut driver, at(ms));
+        assert!(until > at(ms), "{until:?} at {ms} ms");
+    }
+    assert!(failures > 10, "{failures}");
+    // There is an answer again: the place is asked for.
+    let (id, _) = (0..10_000)
+        .find_map(|late| match driver.next(at(260_000 + late)) {
+            Next::Attempt { id, cause, .. } => Some((id, cause)),
+            _ => None,
+        })
+        .unwrap();
+    driver.found_busy(at(270_000), id, busy(id + 1));
+    assert_eq!(attempt(&mut driver, at(270_000)).0, 1);
+}
+
+#[test]
+fn a_waiter_with_a_place_makes_the_line_keep_it_whoever_began_it() {
+    let without = Waiting {
+        is_courteous: false,
+        ..waiting()
+    };
+    let mut driver = Driver::new(&without, Duration::from_secs(300), 7);
+    let plain = driver.join(at(0), "a", (at(0), None, Stay::Waits), Place::Back, RTT);
+    assert_eq!(attempt(&mut driver, at(0)).0, plain);
+    driver.found_busy(at(0), plain, Rest::NoExpiry);
+    assert!(matches!(driver.next(at(0)), Next::Listen));
+    driver.confirmed(at(0));
+    assert_eq!(attempt(&mut driver, at(0)).0, plain);
+    driver.found_busy(at(0), plain, Rest::NoExpiry);
+    let second = Duration::from_secs(1);
+    let with_intent = Waiting {
+        pace: Pace::Constant(second),
+        has_places: true,
+        place_lasts: Some(second),
+        ..waiting()
+    };
+    let mut preferring = Vec::new();
+    for name in ["b", "c"] {
+        let times = (at(1), None, Stay::Waits);
+        let id = driver.join(at(1), name, times, Place::Back, RTT);
+        driver.keep_place(at(1), id, &with_intent);
+        assert_eq!(attempt(&mut driver, at(1)), (id, Cause::Arrival));
+        driver.found_busy(at(1), id, Rest::NoExpiry);
+        preferring.push(id);
+    }
+
+    let mut looked = Vec::new();
+    for ms in 2..5_000 {
+        if let Next::Attempt { id, .. } = driver.next(at(ms)) {
+            driver.found_busy(at(ms), id, Rest::NoExpiry);
+            looked.push(id);
+        }
+    }
+
+    let of = |id| looked.iter().filter(|other| **other == id).count();
+    assert!((3..=5).contains(&of(preferring[0])), "{looked:?}");
+    assert_eq!(of(preferring[1]), 0, "one keeps it for both");
+    driver.message(at(5_000), Wake::Front, RTT);
+    assert_eq!(attempt(&mut driver, at(5_000)).0, plain);
+    // The message may be that of a writer that took its intent along.
+    driver.found_busy(at(5_000), plain, Rest::NoExpiry);
+    assert_eq!(attempt(&mut driver, at(5_000)).0, preferring[0]);
+}
+
 #[test]
 fn if_one_waiter_had_lost_its_place_each_of_the_others_attempts_once() {
     let mut driver = line_of(&["a", "b", "c", "d"]);

@@ -2,6 +2,7 @@
 
 mod dead_waiters;
 mod foreign_waiters;
+mod random_lines;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,6 +62,10 @@ impl Listener for Ear {
 impl Line {
     /// Listens to the inboxes of both clients, and to the own channel of the first waiter of Redisson.
     fn new() -> Self {
+        Self::with(FairTimes::default())
+    }
+
+    fn with(times: FairTimes) -> Self {
         let engine = MemoryEngine::open(None);
         let heard = Arc::default();
         let channels = [
@@ -73,7 +78,7 @@ impl Line {
             finish(engine.listen(channel.into(), ear)).unwrap()
         });
         Self {
-            scheme: FairScheme::new("x".into(), A, FairTimes::default()),
+            scheme: FairScheme::new("x".into(), A, times),
             engine,
             heard,
             _ears: ears.into(),

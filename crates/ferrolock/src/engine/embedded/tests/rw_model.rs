@@ -1,11 +1,14 @@
 //! Random sequences of reads, writes, re-entries, downgrades, releases and expiries, against a small model.
 //!
-//! After every step the replies and all keys are the same. Independent of the model: a hold is there until the end that it
+//! On each embedded engine, and on servers. After every step the replies and all keys are the same. Independent of the model: a hold is there until the end that it
 //! was promised, whatever others do; and while one writes, nobody else holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use super::rw_places::InFile;
+use super::rw_places::{OnServer, Place};
 use super::rw_table::{GRANTED, Table, bearer, hold};
 use super::*;
 use crate::protocol::renewal;
@@ -169,8 +172,8 @@ struct OwnerHolds {
     write: Option<(String, u64)>,
 }
 
-struct Play {
-    table: Table,
+struct Play<P> {
+    table: Table<P>,
     model: Model,
     owners: [OwnerHolds; 3],
     numbers: u32,
@@ -178,13 +181,11 @@ struct Play {
     log: Vec<String>,
 }
 
-#[tokio::test(start_paused = true)]
-async fn random_sequences_leave_what_the_model_says() {
-    let given = std::env::var("FERROLOCK_MODEL_SEED").ok();
-    let seed = given.map_or_else(|| fastrand::u64(..1 << 32), |seed| seed.parse().unwrap());
-    println!("seed {seed}");
-    for round in 0..100 {
-        let mut play = Play::new(seed + round);
+/// Plays as many sequences as that, each at a place without a key.
+async fn play<P: Place>(rounds: u32, place: impl Fn() -> P) {
+    let seed = testkit::seed("FERROLOCK_MODEL_SEED", || fastrand::u64(..1 << 32));
+    for round in 0..u64::from(rounds) {
+        let mut play = Play::new(seed + round, place());
         for _ in 0..80 {
             play.step().await;
             play.compare(seed + round);
@@ -192,10 +193,33 @@ async fn random_sequences_leave_what_the_model_says() {
     }
 }
 
-impl Play {
-    fn new(seed: u64) -> Self {
+#[tokio::test(start_paused = true)]
+async fn random_sequences_leave_what_the_model_says() {
+    play(testkit::count(100, 1000), || MemoryEngine::open(None)).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn random_sequences_in_a_store_leave_what_the_model_says() {
+    play(testkit::count(10, 100), InFile::new).await;
+}
+
+#[tokio::test]
+async fn random_sequences_on_servers_leave_what_the_model_says() {
+    for kind in testkit::servers() {
+        let server = OnServer::new(kind);
+        let cleared = || {
+            server.clear();
+            &server
+        };
+        play(testkit::count(20, 200), cleared).await;
+    }
+}
+
+impl<P: Place> Play<P> {
+    fn new(seed: u64, place: P) -> Self {
         Self {
-            table: Table::new(),
+            table: Table::at(place),
             model: Model::default(),
             owners: Default::default(),
             numbers: 0,
@@ -220,7 +244,7 @@ impl Play {
             _ => {
                 let time = self.random.u64(..1500) * 2;
                 self.log.push(format!("{time} ms pass"));
-                tokio::time::advance(Duration::from_millis(time)).await;
+                self.table.engine.pass(self.table.time(time)).await;
                 self.model.pass(time);
             }
         }
@@ -241,7 +265,7 @@ impl Play {
         let field = self.next_field(owner, if is_read { "" } else { ":write" });
         self.log
             .push(format!("{field} beside {write:?} for {lease}"));
-        let (by, ms) = (bearer(&field), Duration::from_millis(lease));
+        let (by, ms) = (bearer(&field), self.table.time(lease));
         let (found, expected) = match (is_read, &write) {
             (true, Some(write)) => (
                 self.table.reads_beside(&by, write, ms),
@@ -272,14 +296,14 @@ impl Play {
         let Some((field, promised)) = self.side(owner, is_read).take() else {
             return;
         };
-        let (by, ms) = (bearer(&field), Duration::from_millis(lease));
+        let (by, ms) = (bearer(&field), self.table.time(lease));
         let count = self.random.u32(1..4);
         let what = self.random.u8(..6);
         self.log
             .push(format!("{what} of {field}, {lease} ms, count {count}"));
         let Play { table, model, .. } = self;
         let side: &dyn Scheme = if is_read { &table.read } else { &table.write };
-        let run = |call| run(&table.engine, call).unwrap();
+        let run = |call| table.engine.run(call);
         let (found, expected) = match what {
             0 => (
                 read_standing(run(side.reenter(&by, ms, count))).unwrap(),
@@ -325,7 +349,7 @@ impl Play {
         let to = self.next_field(owner, "");
         self.log.push(format!("{from} becomes {to} for {lease}"));
         let scheme = ReadScheme::instead_of("orders".into(), bearer(&from));
-        let ms = Duration::from_millis(lease);
+        let ms = self.table.time(lease);
         let found = self.table.acquire(&scheme, &bearer(&to), ms);
         assert_eq!(
             found,
@@ -348,12 +372,14 @@ impl Play {
         for (field, count) in &model.fields {
             assert_eq!(table.field(field), Some(count.to_string()), "{}", at());
         }
-        for number in 0..=self.numbers {
-            for owner in 0..3 {
-                let field = format!("{owner}:{number}");
-                let held = model.holds.get(&field).and_then(|until| rest(*until));
-                assert_eq!(table.left(&hold(&field)), held, "{}", at());
-            }
+        let numbers = 0..=self.numbers;
+        let fields =
+            numbers.flat_map(|number| (0..3).map(move |owner| format!("{owner}:{number}")));
+        let fields: Vec<String> = fields.collect();
+        let keys: Vec<String> = fields.iter().map(|field| hold(field)).collect();
+        for (field, left) in fields.iter().zip(table.lefts(&keys)) {
+            let held = model.holds.get(field).and_then(|until| rest(*until));
+            assert_eq!(left, held, "{}", at());
         }
         self.promises_are_kept(at);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rw_places::Place;
 use super::*;
 use crate::engine::{Listener, Signal};
 use crate::protocol::lock;
@@ -14,8 +15,8 @@ use crate::protocol::scheme::{
 };
 
 /// Both sides of the lock `orders`.
-pub(super) struct Table {
-    pub(super) engine: Arc<MemoryEngine>,
+pub(super) struct Table<P = Arc<MemoryEngine>> {
+    pub(super) engine: P,
     pub(super) read: ReadScheme,
     pub(super) write: WriteScheme,
 }
@@ -86,43 +87,6 @@ impl Table {
         }
     }
 
-    pub(super) fn acquire(
-        &self,
-        scheme: &dyn Scheme,
-        bearer: &Bearer,
-        lease: Duration,
-    ) -> AttemptReply {
-        self.ask(scheme, &Ask::once(bearer, lease))
-    }
-
-    pub(super) fn ask(&self, scheme: &dyn Scheme, ask: &Ask<'_>) -> AttemptReply {
-        let reply = run(&self.engine, scheme.acquire(ask));
-        scheme.read_acquire(reply.unwrap()).unwrap()
-    }
-
-    pub(super) fn reads(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
-        self.acquire(&self.read, bearer, lease)
-    }
-
-    pub(super) fn writes(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
-        self.acquire(&self.write, bearer, lease)
-    }
-
-    /// A read by the owner of that write hold.
-    pub(super) fn reads_beside(
-        &self,
-        bearer: &Bearer,
-        write: &str,
-        lease: Duration,
-    ) -> AttemptReply {
-        let beside = Some(&write.into());
-        let ask = Ask {
-            beside,
-            ..Ask::once(bearer, lease)
-        };
-        self.ask(&self.read, &ask)
-    }
-
     pub(super) fn reenter(
         &self,
         scheme: &dyn Scheme,
@@ -171,20 +135,6 @@ impl Table {
         (rest, seen)
     }
 
-    pub(super) fn left(&self, key: &str) -> Option<i64> {
-        left(&self.engine, key)
-    }
-
-    /// A field of the lock.
-    pub(super) fn field(&self, field: &str) -> Option<String> {
-        static FIELD: Script = Script::new("field", "return redis.call('HGET', 'orders', ARGV[1])");
-        match run(&self.engine, of_script(&FIELD, field)) {
-            Ok(Value::Bytes(value)) => Some(String::from_utf8(value).unwrap()),
-            Ok(Value::Nil) => None,
-            other => panic!("{other:?}"),
-        }
-    }
-
     pub(super) fn put(&self, source: &str) {
         eval(&self.engine, source, &[]).unwrap();
     }
@@ -196,6 +146,106 @@ impl Table {
         let channel = crate::protocol::keys::rw_channel("orders");
         let subscription = finish(self.engine.listen(channel, heard.clone())).unwrap();
         (subscription, heard)
+    }
+}
+
+impl<P: Place> Table<P> {
+    pub(super) fn at(place: P) -> Self {
+        Self {
+            engine: place,
+            read: ReadScheme::new("orders".into(), false),
+            write: WriteScheme::new("orders".into(), false),
+        }
+    }
+
+    /// A time of the test's, as it is there.
+    pub(super) fn time(&self, millis: u64) -> Duration {
+        ms(millis * self.engine.factor())
+    }
+
+    /// A time from there, as one of the test's.
+    fn shown(&self, millis: u64) -> u64 {
+        millis.div_ceil(self.engine.factor())
+    }
+
+    pub(super) fn acquire(
+        &self,
+        scheme: &dyn Scheme,
+        bearer: &Bearer,
+        lease: Duration,
+    ) -> AttemptReply {
+        self.ask(scheme, &Ask::once(bearer, lease))
+    }
+
+    pub(super) fn ask(&self, scheme: &dyn Scheme, ask: &Ask<'_>) -> AttemptReply {
+        let reply = scheme.read_acquire(self.engine.run(scheme.acquire(ask)));
+        match reply.unwrap() {
+            AttemptReply::Busy(found) => match found.rest {
+                Rest::Left(left) => busy(ms(self.shown(left.as_millis().try_into().unwrap()))),
+                Rest::NoExpiry => AttemptReply::Busy(found),
+            },
+            granted => granted,
+        }
+    }
+
+    pub(super) fn reads(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
+        self.acquire(&self.read, bearer, lease)
+    }
+
+    pub(super) fn writes(&self, bearer: &Bearer, lease: Duration) -> AttemptReply {
+        self.acquire(&self.write, bearer, lease)
+    }
+
+    /// A read by the owner of that write hold.
+    pub(super) fn reads_beside(
+        &self,
+        bearer: &Bearer,
+        write: &str,
+        lease: Duration,
+    ) -> AttemptReply {
+        let beside = Some(&write.into());
+        let ask = Ask {
+            beside,
+            ..Ask::once(bearer, lease)
+        };
+        self.ask(&self.read, &ask)
+    }
+
+    pub(super) fn left(&self, key: &str) -> Option<i64> {
+        self.lefts(&[key.to_owned()])[0]
+    }
+
+    /// How long each key still lives; `None`: it is not there.
+    pub(super) fn lefts(&self, keys: &[String]) -> Vec<Option<i64>> {
+        static LEFTS: Script = Script::new(
+            "lefts",
+            "local lefts = {} for i, key in ipairs(ARGV) do lefts[i] = redis.call('PTTL', key) end return lefts",
+        );
+        let args = keys.iter().map(|key| Arg::Bytes(key.as_bytes().into()));
+        let call = Call {
+            args: args.collect(),
+            ..of_script(&LEFTS, "")
+        };
+        let Value::List(lefts) = self.engine.run(call) else {
+            panic!("no list");
+        };
+        let left = |left: Value| match left {
+            Value::Int(-2) => None,
+            Value::Int(left @ 0..) => Some(self.shown(left.unsigned_abs()).cast_signed()),
+            Value::Int(none) => Some(none),
+            other => panic!("{other:?}"),
+        };
+        lefts.into_iter().map(left).collect()
+    }
+
+    /// A field of the lock.
+    pub(super) fn field(&self, field: &str) -> Option<String> {
+        static FIELD: Script = Script::new("field", "return redis.call('HGET', 'orders', ARGV[1])");
+        match self.engine.run(of_script(&FIELD, field)) {
+            Value::Bytes(value) => Some(String::from_utf8(value).unwrap()),
+            Value::Nil => None,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -181,3 +181,25 @@ async fn only_the_first_waiter_of_a_client_is_a_sign_of_life() {
 
     assert_eq!(line.heard(), told("A", "3"));
 }
+
+/// `skip_dead_after`.
+#[tokio::test(start_paused = true)]
+async fn the_dead_time_is_that_of_the_lock() {
+    for dead in [1_000, 20_000] {
+        let line = Line::with(FairTimes {
+            dead: ms(dead),
+            ..FairTimes::default()
+        });
+        line.is_granted(A, 1);
+        line.waits(B, 2);
+        let mine = line.waits(A, 3).place.unwrap();
+        line.release(A, 1);
+        for _ in 0..4 {
+            line.busy(&owner(A, 3), Mode::Looks, mine);
+            pass(ms(dead / 4)).await;
+        }
+        pass(ms(1)).await;
+
+        assert!(line.is_granted(A, 3), "after {dead} ms");
+    }
+}

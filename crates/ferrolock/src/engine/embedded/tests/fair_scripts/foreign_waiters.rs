@@ -219,3 +219,19 @@ async fn waiters_that_redisson_evicted_are_forgotten_by_and_by() {
     line.waits(A, 8);
     assert_eq!(line.known(), 1, "an empty queue forgets all");
 }
+
+/// `java_wait`.
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_redisson_is_as_long_as_the_lock_was_told() {
+    let line = Line::with(FairTimes {
+        java_wait: ms(20_000),
+        ..FairTimes::default()
+    });
+    line.java_waits(1, None);
+    line.java_waits(2, Some(1_000));
+    line.waits(A, 2);
+
+    assert_eq!(line.ends_in(&owner(JAVA, 1)), Some(20_000));
+    let budget = 2 * 20_000 + i64::try_from(RESERVE.as_millis()).unwrap();
+    assert_eq!(line.ends_in(&owner(A, 2)), Some(budget));
+}
