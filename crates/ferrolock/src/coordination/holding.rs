@@ -1,5 +1,6 @@
 //! Who holds: tenures, the holds of each, and how they are given back.
 
+mod barrier;
 pub(crate) mod bundle;
 pub(super) mod count;
 mod delayed;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::coordination::holding::count::{Count, Few, Phase, ReleaseEnd};
+use crate::coordination::holding::count::{Count, Few, Phase};
 use crate::coordination::holding::entrant::Entrant;
 use crate::coordination::holding::first_acquire::FirstAcquire;
 use crate::coordination::holding::hold::Hold;
@@ -150,13 +150,6 @@ impl Tenure {
             Some(refused) => refused,
             None => core.no_answer(core.settings.command_limit, core.engine.trouble()),
         }
-    }
-
-    /// Our release is not answered in time: attempts no longer wait for it.
-    pub(super) fn give_barrier_up(&self) {
-        let mut names = unpoisoned(&self.core.names);
-        let barring = std::mem::take(&mut unpoisoned(&self.state).barring);
-        self.lift_barrier(&mut names, barring, ReleaseEnd::GivenUp);
     }
 
     /// No command is sent for it from now on: the server ends its lease.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::super::address::config::{Config, ServerAddress};
@@ -19,9 +19,18 @@ use super::pulse::Pulse;
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
+/// How many bytes are handed on at a time: some sixty replies.
+const PART: usize = 256;
+
 /// A stream that records the time of each arrival and the reason of its end.
+///
+/// Between two parts of what has come, other tasks of the runtime have their turn. Else all callers with a reply would send
+/// their next calls at once, after the last of them has run: the server stands still until then, and the callers while it
+/// works them off.
 pub(in super::super) struct WatchedStream {
-    inner: Box<dyn Duplex>,
+    inner: BufReader<Box<dyn Duplex>>,
+    /// A part was handed on, and more has come.
+    has_more: bool,
     pulse: Arc<Pulse>,
 }
 
@@ -35,7 +44,11 @@ pub(in super::super) async fn open(
         ServerAddress::Tls { host, port } => open_tls(config, host, *port).await?,
         ServerAddress::Unix(path) => open_unix(path).await?,
     };
-    Ok(WatchedStream { inner, pulse })
+    Ok(WatchedStream {
+        inner: BufReader::new(inner),
+        has_more: false,
+        pulse,
+    })
 }
 
 async fn open_tcp(config: &Config, host: &str, port: u16) -> Result<TcpStream, Trouble> {
@@ -154,17 +167,30 @@ impl AsyncRead for WatchedStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.remaining();
-        let done = ready!(Pin::new(&mut *self.inner).poll_read(cx, buf));
-        match &done {
-            Ok(()) if buf.remaining() < before => self.pulse.beat(),
-            Ok(()) if before == 0 => {}
-            Ok(()) => self
-                .pulse
-                .fail(Trouble::from_io(&io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => self.pulse.fail(Trouble::from_io(error)),
+        let this = &mut *self;
+        if std::mem::take(&mut this.has_more) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        Poll::Ready(done)
+        let is_known = !this.inner.buffer().is_empty();
+        let bytes = match ready!(Pin::new(&mut this.inner).poll_fill_buf(cx)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                this.pulse.fail(Trouble::from_io(&error));
+                return Poll::Ready(Err(error));
+            }
+        };
+        if bytes.is_empty() {
+            let end = io::ErrorKind::UnexpectedEof.into();
+            this.pulse.fail(Trouble::from_io(&end));
+        } else if !is_known {
+            this.pulse.beat();
+        }
+        let part = bytes.len().min(buf.remaining()).min(PART);
+        buf.put_slice(bytes.get(..part).unwrap_or_default());
+        Pin::new(&mut this.inner).consume(part);
+        this.has_more = !this.inner.buffer().is_empty();
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -174,7 +200,7 @@ impl AsyncWrite for WatchedStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut *self.inner).poll_write(cx, buf);
+        let done = Pin::new(&mut self.inner).poll_write(cx, buf);
         if let Poll::Ready(Err(error)) = &done {
             self.pulse.fail(Trouble::from_io(error));
         }
@@ -182,10 +208,10 @@ impl AsyncWrite for WatchedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.inner).poll_flush(cx)
+        Pin::new(&mut self.inner).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.inner).poll_shutdown(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
