@@ -11,7 +11,6 @@
 //! The `redis` crate is used at its lowest layer only: the layers above it send commands again by themselves.
 
 mod address;
-mod call_box;
 mod connection;
 mod subscriptions;
 #[cfg(test)]
@@ -26,7 +25,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 pub(crate) use self::address::config::Config;
-use self::call_box::boxed;
 use self::connection::link::{Home, Link, LinkState, Watching};
 use self::connection::scripts::Scripts;
 #[cfg(feature = "tls")]
@@ -124,7 +122,7 @@ impl RedisEngine {
 impl Engine for RedisEngine {
     fn call(&self, lane: Lane, call: Call) -> Calling {
         let link = self.link(lane).clone();
-        boxed(async move { link.call(&call).await })
+        Box::pin(async move { link.call(&call).await })
     }
 
     fn ready(&self, lane: Lane) -> Boxed<()> {

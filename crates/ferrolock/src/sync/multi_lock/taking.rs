@@ -4,7 +4,9 @@
 //!
 //! In a round, it waits for the member that was busy by an ordinary acquire, then tries the others without waiting, and gives
 //! back what it has if one of them is busy. So nothing is held while it waits. A large set could be starved that way by
-//! small ones: after some rounds it takes one after the other in the fixed order, and keeps what it has.
+//! small ones: after some rounds it takes one after the other in the fixed order, and keeps what it has. Not for ever: a
+//! client that takes the same locks in another order may wait for what is kept. So it gives back in the end, plays rounds
+//! again, and keeps longer the next time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,6 +32,9 @@ use crate::sync::target::{OneName, Target};
 /// So many rounds are played, and no longer than this, before members are taken in order.
 const ROUNDS: u32 = 8;
 const ROUNDS_TIME: Duration = Duration::from_secs(1);
+/// In order, members are kept that long at first while others are waited for, then twice as long, and so on.
+const KEPT_FIRST: Duration = Duration::from_secs(4);
+const KEPT_MOST: Duration = Duration::from_secs(64);
 
 /// One call that wants all members.
 pub(super) struct Taking {
@@ -106,21 +111,30 @@ impl Taking {
 
     /// Begins with the member that was busy.
     async fn take_one_by_one(&self, mut busy: usize) -> Result<Option<Vec<AnyGuard>>> {
-        let rounds_end = self.begun.after(ROUNDS_TIME);
-        for round in 0..ROUNDS {
-            if round > 0 && self.core.now() >= rounds_end {
-                break;
+        let mut kept = KEPT_FIRST;
+        let mut rounds_end = self.begun.after(ROUNDS_TIME);
+        loop {
+            for round in 0..ROUNDS {
+                if round > 0 && self.core.now() >= rounds_end {
+                    break;
+                }
+                let Some(guard) = self.wait_for(busy, &[]).await? else {
+                    return Ok(None);
+                };
+                match self.try_others(busy, guard).await? {
+                    Round::Taken(guards) => return Ok(Some(guards)),
+                    Round::Busy(_) if self.patience == Patience::None => return Ok(None),
+                    Round::Busy(member) => busy = member,
+                }
             }
-            let Some(guard) = self.wait_for(busy, &[]).await? else {
-                return Ok(None);
-            };
-            match self.try_others(busy, guard).await? {
-                Round::Taken(guards) => return Ok(Some(guards)),
-                Round::Busy(_) if self.patience == Patience::None => return Ok(None),
-                Round::Busy(member) => busy = member,
+            match self.take_in_order(kept).await? {
+                None => return Ok(None),
+                Some(Round::Taken(guards)) => return Ok(Some(guards)),
+                Some(Round::Busy(member)) => busy = member,
             }
+            kept = (kept * 2).min(KEPT_MOST);
+            rounds_end = self.core.now().after(ROUNDS_TIME);
         }
-        self.take_in_order().await
     }
 
     /// Tries all members but one, which is held already.
@@ -211,16 +225,24 @@ impl Taking {
         self.patience != Patience::None
     }
 
-    /// One member after the other, each with all the time that is left.
-    async fn take_in_order(&self) -> Result<Option<Vec<AnyGuard>>> {
+    /// One member after the other, each with all the time that is left; those that are held are given back when one was
+    /// waited for longer than `kept` beside them. `None`: busy until the end of the time.
+    async fn take_in_order(&self, kept: Duration) -> Result<Option<Round>> {
         let mut guards = Vec::with_capacity(self.locks.len());
         for member in 0..self.locks.len() {
-            match self.wait_for(member, &guards).await? {
-                Some(guard) => guards.push(guard),
-                None => return Ok(None),
+            let wait = self.wait_for(member, &guards);
+            let taken = match guards.is_empty() {
+                true => Some(wait.await),
+                false => self.core.until(self.core.now().after(kept), wait).await,
+            };
+            match taken {
+                Some(Ok(Some(guard))) => guards.push(guard),
+                Some(Ok(None)) => return Ok(None),
+                Some(Err(error)) => return Err(error),
+                None => return Ok(Some(Round::Busy(member))),
             }
         }
-        Ok(Some(guards))
+        Ok(Some(Round::Taken(guards)))
     }
 
     /// Waits for one member, and meanwhile keeps those that are held. `None`: busy until the end of the time.

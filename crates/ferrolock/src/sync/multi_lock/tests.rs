@@ -411,3 +411,30 @@ async fn options_of_the_whole_are_those_of_each_member() {
     }
     assert_eq!(guard.lost().await, LostReason::MaxHold);
 }
+
+/// Once it takes its members in order, it keeps those that it has while it waits for the next. It kept them without an end:
+/// a client that held the next one and wanted the first waited for it, and it for that client, for ever.
+#[tokio::test(start_paused = true)]
+async fn what_it_keeps_in_order_is_given_back_in_the_end() {
+    let Pair { us, them } = two_clients("multi-keeps-not-for-ever");
+    let theirs_b = them.lock("b").lock().await.unwrap();
+    let all = us.lock("a").and(us.lock("b"));
+    let waiting = tokio::spawn(async move { all.lock().await.unwrap() });
+    tokio::time::sleep(s(2)).await;
+    // Its first round fails after more than a second: from then on it goes in order, and waits for the first.
+    let theirs_a = them.lock("a").lock().await.unwrap();
+    theirs_b.unlock().await.unwrap();
+    tokio::time::sleep(s(1)).await;
+    let theirs_b = them.lock("b").lock().await.unwrap();
+    theirs_a.unlock().await.unwrap();
+    tokio::time::sleep(s(1)).await;
+    assert!(!is_free(&them, "a").await, "it has the first and waits");
+
+    let theirs_a = them.lock("a").try_lock_for(s(10)).await.unwrap();
+
+    let theirs_a = theirs_a.expect("the first is given back");
+    assert!(!waiting.is_finished());
+    theirs_a.unlock().await.unwrap();
+    theirs_b.unlock().await.unwrap();
+    assert!(waiting.await.unwrap().is_held());
+}
