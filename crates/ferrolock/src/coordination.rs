@@ -10,7 +10,9 @@
 //! Driver, tenure, watch and debts are state machines without I/O and clock; the files beside them are their shells.
 //! Locks are taken in this order: names, tenure, a request's first attempt, its place on the server, the process's keeper,
 //! its state, slot, the kind of a piece of pending work, pending work, unlock answer; late grants, idle timers and random
-//! numbers last. While one is held, no foreign code runs: no waker of a caller, no log or metrics sink, no end of a connection.
+//! numbers last. Nothing else is locked while a bundle's parts, what joins it later, or the seats of a common release are.
+//! While one is held, no foreign code runs: no waker of a caller, no log or metrics sink, no end of a connection. (But for the
+//! first attempt: the engine's future may keep or wake the caller's waker while its caller polls it.)
 
 mod alive;
 #[cfg(all(test, feature = "embedded"))]

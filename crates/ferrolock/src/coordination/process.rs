@@ -24,15 +24,13 @@ pub(super) fn fork(child: Option<u32>) {
 /// The process id, asked at every lock and unlock.
 #[cfg(target_os = "linux")]
 mod known {
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     /// Without a system call: it is kept in a page that the kernel empties in a forked child.
     pub(crate) fn id() -> u32 {
-        static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-        let Some(known) = PAGE.get_or_init(page) else {
+        let Some(known) = page() else {
             return std::process::id();
         };
         match known.load(Ordering::Relaxed) {
@@ -45,19 +43,50 @@ mod known {
         }
     }
 
-    /// `None`: the kernel is older than 4.14.
+    /// `None`: the kernel does not do that. Without a lock: a child that was forked while another thread had it could not go
+    /// on.
     #[expect(
         unsafe_code,
         reason = "a page of our own, of zeros, never unmapped, and used as one aligned atomic number"
     )]
     fn page() -> Option<&'static AtomicU32> {
+        static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+        static IS_NONE: AtomicBool = AtomicBool::new(false);
+        let known = PAGE.load(Ordering::Acquire);
+        if !known.is_null() {
+            return Some(unsafe { &*known });
+        }
+        if IS_NONE.load(Ordering::Relaxed) {
+            return None;
+        }
+        // An emulator that says yes to everything does nothing. The kernel refuses it for memory that is shared.
+        let shared = wiped(MapFlags::SHARED);
+        let Some(page) = wiped(MapFlags::PRIVATE).filter(|_| shared.is_none()) else {
+            IS_NONE.store(true, Ordering::Relaxed);
+            return None;
+        };
+        let first = PAGE.compare_exchange(
+            std::ptr::null_mut(),
+            page,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        // Another thread may have been first: then this page is left as it is.
+        Some(unsafe { &*first.map_or_else(|known| known, |_| page) })
+    }
+
+    /// A page that a forked child finds empty; `None`: refused.
+    #[expect(unsafe_code, reason = "a new mapping, unmapped only if it is not used")]
+    fn wiped(sharing: MapFlags) -> Option<*mut AtomicU32> {
         let size = rustix::param::page_size();
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         unsafe {
-            let page =
-                mmap_anonymous(std::ptr::null_mut(), size, rights, MapFlags::PRIVATE).ok()?;
-            madvise(page, size, Advice::LinuxWipeOnFork).ok()?;
-            Some(AtomicU32::from_ptr(page.cast()))
+            let page = mmap_anonymous(std::ptr::null_mut(), size, rights, sharing).ok()?;
+            if madvise(page, size, Advice::LinuxWipeOnFork).is_err() {
+                let _ = munmap(page, size);
+                return None;
+            }
+            Some(page.cast())
         }
     }
 }
@@ -112,6 +141,13 @@ pub(super) fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_known_process_id_is_that_of_the_system() {
+        for _ in 0..2 {
+            assert_eq!(known::id(), std::process::id());
+        }
+    }
 
     #[test]
     fn a_client_id_is_a_version_8_uuid() {

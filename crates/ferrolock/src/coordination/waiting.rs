@@ -333,6 +333,9 @@ fn join_line(
         _ => request.begun,
     };
     join(request, place, since, begun);
+    if request.scheme.waiting().is_shared {
+        driver.let_others_by(|request| request.scheme.yields());
+    }
     if driven {
         entry.tell_driver();
     }

@@ -67,7 +67,10 @@ impl Sort {
                 let [one, other] = MEMBERS.map(|name| client.lock(name));
                 one.and(other).erase()
             }
-            Self::Red => Quorum::new(clients.to_vec()).lock(self.name()).erase(),
+            Self::Red => Quorum::new(clients.to_vec())
+                .node_limit(testkit::LIMIT)
+                .lock(self.name())
+                .erase(),
         }
     }
 }

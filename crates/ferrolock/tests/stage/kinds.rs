@@ -244,6 +244,10 @@ impl LockKind {
     pub(crate) fn keeps(self, key: &str) -> bool {
         match self {
             Fenced | Self::Quorum => key.starts_with("redisson_lock_token:"),
+            // Signs of life of processes, for a minute at most; no waiter's.
+            Fair | Mixed => ["ferrolock_fair_clients:", "ferrolock_fair_amnesty:"]
+                .iter()
+                .any(|sign| key.starts_with(sign)),
             _ => false,
         }
     }

@@ -121,6 +121,8 @@ impl Bundle {
 
     /// One more part, which counts from now on.
     pub(crate) fn join(self: &Arc<Self>, part: Part) {
+        // Before parts that are over are forgotten: if too few are good by the clock, it is lost, and stays lost.
+        let _ = self.status();
         let mut parts = unpoisoned(&self.parts);
         // Those that are over never count again.
         parts.retain(Part::is_good);

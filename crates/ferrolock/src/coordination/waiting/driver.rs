@@ -221,6 +221,28 @@ impl<W> Driver<W> {
         id
     }
 
+    /// A waiter has joined: those for which `yields` returns true stand behind all others, whose attempts may succeed where
+    /// theirs do not.
+    pub(super) fn let_others_by(&mut self, yields: impl Fn(&W) -> bool) {
+        let yields_at = |at: Option<usize>| {
+            let waiter = at.and_then(|at| self.line.get(at));
+            waiter.map(|waiter| yields(&waiter.who))
+        };
+        // The new one is the first or the last, and the others stand in order.
+        let last = self.line.len().checked_sub(1);
+        let pairs = [
+            (Some(0), Some(1)),
+            (last.and_then(|at| at.checked_sub(1)), last),
+        ];
+        let is_out_of_order =
+            |(one, next)| (yields_at(one), yields_at(next)) == (Some(true), Some(false));
+        if pairs.into_iter().any(is_out_of_order) {
+            self.line
+                .make_contiguous()
+                .sort_by_key(|waiter| yields(&waiter.who));
+        }
+    }
+
     /// Takes all waiters out for which `goes` returns true, in order.
     pub(crate) fn take(&mut self, mut goes: impl FnMut(&W) -> bool) -> Vec<W> {
         let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.line)
@@ -429,6 +451,8 @@ impl<W> Driver<W> {
     }
 }
 
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 #[path = "driver_tests.rs"]
 mod tests;

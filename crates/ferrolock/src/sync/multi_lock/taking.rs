@@ -225,16 +225,18 @@ impl Taking {
         self.patience != Patience::None
     }
 
-    /// One member after the other, each with all the time that is left; those that are held are given back when one was
-    /// waited for longer than `kept` beside them. `None`: busy until the end of the time.
+    /// One member after the other, each with all the time that is left; those that are held are given back if the rest do not
+    /// follow within `kept`. `None`: busy until the end of the time.
     async fn take_in_order(&self, kept: Duration) -> Result<Option<Round>> {
         let mut guards = Vec::with_capacity(self.locks.len());
+        let mut end = None;
         for member in 0..self.locks.len() {
             let wait = self.wait_for(member, &guards);
-            let taken = match guards.is_empty() {
-                true => Some(wait.await),
-                false => self.core.until(self.core.now().after(kept), wait).await,
+            let taken = match end {
+                None => Some(wait.await),
+                Some(end) => self.core.until(end, wait).await,
             };
+            end.get_or_insert_with(|| self.core.now().after(kept));
             match taken {
                 Some(Ok(Some(guard))) => guards.push(guard),
                 Some(Ok(None)) => return Ok(None),

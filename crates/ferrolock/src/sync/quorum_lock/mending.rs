@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::coordination::Core;
-use crate::coordination::holding::hold::Follower;
+use crate::coordination::holding::hold::{Follower, Status};
 use crate::guard::AnyGuard;
 use crate::guard::gather::gather;
 use crate::guard::members::{Later, Members};
@@ -73,9 +73,17 @@ impl Mender {
         }
     }
 
+    /// The guard's members, while they are a majority. A guard that is lost takes no more nodes: it could not use them, and
+    /// other callers would find them busy.
+    fn mended(&self) -> Option<Arc<Later>> {
+        let later = self.later.upgrade()?;
+        let is_held = matches!(later.bundle().status(), Status::Held | Status::Uncertain);
+        is_held.then_some(later)
+    }
+
     /// Asks all nodes that are missing.
     fn tries(&self) -> Vec<Open> {
-        let Some(later) = self.later.upgrade() else {
+        let Some(later) = self.mended() else {
             return Vec::new();
         };
         let missing = |node: &&OneName| !later.bundle().has_part_of(&node.alive.core);
@@ -89,7 +97,8 @@ impl Mender {
 impl Mender {
     /// These guards join. True: the work is done, for now or for good.
     fn finish_with(&self, guards: Vec<AnyGuard>) -> bool {
-        let Some(later) = self.later.upgrade() else {
+        // Without it the guards are dropped here, and so given back.
+        let Some(later) = self.mended() else {
             return true;
         };
         for guard in guards {

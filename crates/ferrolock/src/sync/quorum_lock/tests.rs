@@ -458,3 +458,23 @@ async fn connecting_is_content_with_a_majority() {
     assert_eq!(error.kind(), ErrorKind::NoQuorum);
     assert_eq!(error.nodes().len(), 2, "{error}");
 }
+
+/// It took the nodes that came back, renewed them, and kept all other callers out, as long as its guard was not dropped.
+#[tokio::test(start_paused = true)]
+async fn a_lost_guard_takes_no_more_nodes() {
+    let nodes = Nodes::new(3);
+    nodes.lying[2].partition(Reach::All, Silence::NotSent);
+    let guard = nodes.lock().lock().await.unwrap();
+    nodes.lying[0].partition(Reach::All, Silence::Hang);
+    nodes.lying[1].partition(Reach::All, Silence::Hang);
+    guard.lost().await;
+    tokio::time::sleep(LEASE).await;
+
+    nodes.lying.iter().for_each(|lying| lying.heal());
+    tokio::time::sleep(s(120)).await;
+
+    assert_eq!(nodes.held_on().await, 0);
+    assert!(nodes.beside().lock().try_lock().await.unwrap().is_some());
+    drop(guard);
+    nodes.nothing_left("lost").await;
+}

@@ -10,7 +10,7 @@ use crate::protocol::scripts;
 
 /// What each script replies, in the order of its header. A list counts by its first element; `part` stands before the reply
 /// of a release that leaves holds.
-const REPLIES: [(&str, &[&str]); 33] = [
+const REPLIES: [(&str, &[&str]); 34] = [
     ("fair_lock/acquire", &["nil", "[more", "[-2"]),
     ("fair_lock/force_unlock", &["1", "0"]),
     ("fair_lock/leave", &["0", "-1", "-2"]),
@@ -27,6 +27,7 @@ const REPLIES: [(&str, &[&str]); 33] = [
     ("lock/release", &["0", "part 0", "-1", "-2"]),
     ("lock/renew", &["[1", "[0", "[-1", "WRONGTYPE"]),
     ("multi_lock/acquire", &["[0", "[1", "[2"]),
+    ("multi_lock/release", &["[0", "[-1", "[-2"]),
     ("quorum_node/initialise", &["1"]),
     ("rw_lock/downgrade", &["0", "-1", "-2"]),
     ("rw_lock/force_unlock", &["1", "0"]),
