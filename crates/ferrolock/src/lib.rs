@@ -39,7 +39,9 @@
 //! | you want | use |
 //! |---|---|
 //! | one holder of a name | [`Client::lock`] |
+//! | that, first come, first served, across processes | [`Client::fair_lock`] |
 //! | that, and numbers by which a resource refuses late writes | [`Client::fenced_lock`] |
+//! | that, on a server or proxy without pub/sub | [`Client::spin_lock`] |
 //! | several names at once, all or none | [`Lock::and`], [`MultiLock`] |
 //! | a lock that survives the loss of a server | [`Quorum`] (a majority of three or five; there is no quorum semaphore) |
 //! | locks of several kinds in one list | [`Lock::erase`], [`AnyLock`] |
@@ -192,3 +194,46 @@ struct Readme;
 /// ```
 #[cfg(doctest)]
 pub struct AHandleIsNotAwaited;
+
+/// The grants of a plain lock have no numbers.
+///
+/// ```compile_fail
+/// # async fn orders(client: ferrolock::Client) {
+/// let guard = client.lock("orders").lock().await.unwrap();
+/// let fence = guard.fence();
+/// # }
+/// ```
+#[cfg(doctest)]
+pub struct APlainGuardHasNoFence;
+
+/// A plain lock has no readers that a holder could become.
+///
+/// ```compile_fail
+/// # async fn orders(client: ferrolock::Client) {
+/// let guard = client.lock("orders").lock().await.unwrap();
+/// let reading = guard.downgrade().await;
+/// # }
+/// ```
+#[cfg(doctest)]
+pub struct APlainGuardIsNotDowngraded;
+
+/// Several names are forced open one by one.
+///
+/// ```compile_fail
+/// # async fn orders(client: ferrolock::Client) {
+/// let both = client.lock("orders").and(client.lock("stock"));
+/// let freed = both.force_unlock().await;
+/// # }
+/// ```
+#[cfg(doctest)]
+pub struct AMultiLockIsNotForcedOpen;
+
+/// The waiters of a plain lock are woken, and do not ask again and again.
+///
+/// ```compile_fail
+/// # async fn orders(client: ferrolock::Client) {
+/// let lock = client.lock("orders").back_off(ferrolock::BackOff::default());
+/// # }
+/// ```
+#[cfg(doctest)]
+pub struct APlainLockHasNoBackOff;

@@ -16,11 +16,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolock::kind::{Kind, Lockable, Named, Plain};
+use ferrolock::kind::{Fair, Kind, Lockable, Named, Plain, Spin};
 use ferrolock::{
-    AnyGuard, AnyLock, CancellationToken, Client, ClientBuilder, Error, ErrorKind, Guard,
-    HoldState, Holder, Lock, LockName, LostReason, MultiLock, NodeError, Owner, OwnerId, Quorum,
-    QuorumLock, ReadGuard, ReadLock, Remaining, Result, RwLock, Unlocked, WriteGuard, WriteLock,
+    AnyGuard, AnyLock, BackOff, CancellationToken, Client, ClientBuilder, Error, ErrorKind,
+    FairLock, Fence, FenceGate, FencedGuard, FencedLock, Guard, HoldState, Holder, Lock, LockName,
+    LostReason, MultiLock, NodeError, Owner, OwnerId, Quorum, QuorumLock, ReadGuard, ReadLock,
+    Remaining, Result, RwLock, SpinLock, StaleFence, Unlocked, WriteGuard, WriteLock,
 };
 
 const SHORT: Duration = Duration::from_secs(1);
@@ -47,6 +48,16 @@ fn every_type_can_be_sent_shared_moved_stored_and_printed() {
     thing::<Lock>();
     thing::<Lock<Plain>>();
     thing::<Guard>();
+    thing::<FairLock>();
+    thing::<Guard<Fair>>();
+    thing::<FencedLock>();
+    thing::<FencedGuard>();
+    thing::<SpinLock>();
+    thing::<Guard<Spin>>();
+    thing::<BackOff>();
+    thing::<Fence>();
+    thing::<FenceGate>();
+    thing::<StaleFence>();
     thing::<RwLock>();
     thing::<ReadLock>();
     thing::<WriteLock>();
@@ -87,19 +98,31 @@ fn values_can_be_compared_cloned_and_shown() {
     value::<Unlocked>();
     value::<ErrorKind>();
     value::<LostReason>();
+    value::<Fence>();
+    value::<StaleFence>();
     hashed::<Owner>();
     hashed::<OwnerId>();
     hashed::<LockName>();
     hashed::<ErrorKind>();
     hashed::<LostReason>();
+    hashed::<Fence>();
     shown::<Error>();
     shown::<LostReason>();
     shown::<OwnerId>();
     shown::<LockName>();
+    shown::<Fence>();
+    shown::<StaleFence>();
     fn cloned<T: Clone>() {}
     cloned::<Client>();
     cloned::<ClientBuilder>();
     cloned::<Lock>();
+    cloned::<FairLock>();
+    cloned::<FencedLock>();
+    cloned::<SpinLock>();
+    cloned::<RwLock>();
+    cloned::<ReadLock>();
+    cloned::<WriteLock>();
+    cloned::<BackOff>();
     cloned::<Error>();
     cloned::<AnyLock>();
     cloned::<MultiLock>();
@@ -108,6 +131,7 @@ fn values_can_be_compared_cloned_and_shown() {
     cloned::<NodeError>();
     fn error<T: std::error::Error>() {}
     error::<Error>();
+    error::<StaleFence>();
 }
 
 /// Of a bundle as of one lock.
@@ -159,6 +183,9 @@ async fn every_future_that_does_not_borrow_can_be_spawned() -> Result<()> {
     spawned(guard.unlock_after(SHORT)).await?;
     spawned(lock.force_unlock()).await?;
     sent(lock.run(async |_| ())).await?;
+    spawned(spawned(client.fair_lock("f").lock()).await?.unlock()).await?;
+    spawned(spawned(client.fenced_lock("n").lock()).await?.unlock()).await?;
+    spawned(spawned(client.spin_lock("s").lock()).await?.unlock()).await?;
     let rw = client.rw_lock("y");
     spawned(rw.try_read()).await?;
     spawned(rw.try_read_for(SHORT)).await?;

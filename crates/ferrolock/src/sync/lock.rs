@@ -173,7 +173,7 @@ impl<K: Lockable> Lock<K> {
     ///
     /// # Errors
     /// `TimedOut`, `Cancelled`, `WouldDeadlock`, `Unreachable`, `Refused`, `Closed`, `Invalid`; `Lost` if the owner
-    /// was inside and the lock vanished under it.
+    /// was inside and the lock vanished under it; `NoQuorum` for a lock on a [`Quorum`](crate::Quorum), alone or as a member.
     pub fn lock(&self) -> impl Future<Output = Result<Guard<K>>> + Send + use<K> {
         let lock = self.clone();
         async move {
@@ -292,7 +292,7 @@ impl<K: Named> Lock<K> {
     /// is on its way. After an `unlock` was awaited it does not.
     ///
     /// # Errors
-    /// `Unreachable`, `Refused`, `Closed`, `Invalid`; so for all questions below.
+    /// `Unreachable`, `Refused`, `Closed`, `Invalid`, on a [`Quorum`](crate::Quorum) `NoQuorum`; so for all questions below.
     pub fn is_locked(&self) -> impl Future<Output = Result<bool>> + Send + use<K> {
         let seen = self.look();
         async move { Ok(seen.await?.0.is_some()) }

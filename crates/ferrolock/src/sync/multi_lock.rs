@@ -28,12 +28,19 @@ use crate::sync::target::Target;
 /// the last of them was taken. Its guard is lost as soon as one of them is. All are given back, also if that fails for
 /// one of them.
 ///
-/// While it waits, it holds nothing: it waits for the member that was busy, then tries the others without waiting. After
-/// eight rounds, or a second, in which it did not get all of them, it takes one after the other in the fixed order and holds what
-/// it has while it waits, so that a large set is not starved by small ones.
+/// In a round it waits for the member that was busy, and holds none meanwhile; when it has that one it tries the others without
+/// waiting, and gives back what it has if one of them is busy. After eight rounds, or a second, in which it did not get all of
+/// them, it takes one after the other in the fixed order and holds what it has while it waits, so that a large set is not starved
+/// by small ones. When it has waited for four seconds while it holds others, it gives them back and plays rounds again; the next
+/// time it waits twice as long, up to 64 s.
 ///
 /// The options of this handle are those of all members; what is not set here stays as a member has it. `max_wait` is the
 /// shortest of those that the members had, or what is set here. An owner's scope enters single members of it again.
+///
+/// # Cancel safety
+/// As for [`lock`](Lock::lock): a dropped future gives back what it has. One that is kept and not polled keeps it: it tries the
+/// other members, and gives back, only while it is polled, and until then what it has is renewed, or with a fixed lease held to
+/// its end. So poll it until it is ready, drop it, or spawn it.
 ///
 /// # Not promised
 /// A server that is called by two addresses is two servers: a lock that is a member by each of them waits for itself.

@@ -131,6 +131,9 @@ impl Quorum {
     ///
     /// Each node has a key, `ferrolock_node`, that tells since when it has its data. A node without it grants nothing until that
     /// time has passed. New servers are made nodes at once by [`initialise`](Quorum::initialise).
+    ///
+    /// Every process that uses the quorum has to set it, to the same time: one that does not never looks at that key, and gets the
+    /// lock from a node that the others keep out.
     pub fn rejoin_after(mut self, lease_max: Duration) -> Quorum {
         self.limits.age = Some(lease_max);
         self

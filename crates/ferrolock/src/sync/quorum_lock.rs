@@ -30,11 +30,18 @@ use crate::sync::target::{OneName, Target};
 /// # Guarantees
 /// All servers are asked at once. The time that the answers took and the drift of the clocks count against the lease. The hold on
 /// each server is renewed by itself, and the guard is held as long as a majority of them is. A server that did not grant, or that
-/// lost its hold, is tried again while the guard is held, and joins it. Its guard has a [fence](Guard::fence) that grows from grant to grant, over whatever majorities.
+/// lost its hold, is tried again while the guard is held, and joins it. Not so for a guard by [`relock`](Guard::relock): it has
+/// the servers that entered it again, and is lost when fewer than a majority of all servers are left of those. Each guard has a
+/// [fence](Guard::fence) that grows from grant to grant, over whatever majorities.
 ///
 /// A call that gets fewer than a majority gives back what it got, and waits for a holder as any lock does. If so few servers
 /// answer that there can be no majority, it returns [`NoQuorum`](crate::ErrorKind::NoQuorum) at once, with what each of them
 /// answered ([`nodes`](crate::Error::nodes)).
+///
+/// # Cancel safety
+/// As for [`lock`](Lock::lock): a dropped future gives back what it has. One that is kept and not polled keeps the servers that
+/// have granted: it asks the others, and gives back, only while it is polled, and until then what it has is renewed, or with a
+/// fixed lease held to its end. So poll it until it is ready, drop it, or spawn it.
 ///
 /// # Not promised
 /// See [`Quorum`](crate::Quorum) for nodes that lose their data.

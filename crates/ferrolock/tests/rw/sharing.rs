@@ -230,8 +230,7 @@ async fn readers_and_writers_at_random_never_meet(stage: &Stage) {
     let (here, there) = stage.clients().await;
     let name = &unique("shelf");
     let inside = Arc::new(AtomicI64::new(0));
-    let seed = fastrand::u64(..);
-    eprintln!("seed {seed}");
+    let seed = testkit::seed("FERROLOCK_RW_SEED", || fastrand::u64(..1 << 32));
     let workers: Vec<_> = (0..8)
         .map(|worker| {
             let client = [&here, &there][worker % 2].clone();
