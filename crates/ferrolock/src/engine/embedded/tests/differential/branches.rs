@@ -64,7 +64,9 @@ impl Branches {
             .words
             .get(2 + keys + 1)
             .is_some_and(|count| count != "0");
-        let part = match script.ends_with("release") && !script.contains("delay") && leaves {
+        // These leave nothing, and have no count.
+        let is_whole = script.contains("delay") || script == "multi_lock/release";
+        let part = match script.ends_with("release") && !is_whole && leaves {
             true => "part ",
             false => "",
         };
