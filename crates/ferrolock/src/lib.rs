@@ -193,7 +193,7 @@ struct Readme;
 /// # }
 /// ```
 #[cfg(doctest)]
-pub struct AHandleIsNotAwaited;
+struct AHandleIsNotAwaited;
 
 /// The grants of a plain lock have no numbers.
 ///
@@ -204,7 +204,7 @@ pub struct AHandleIsNotAwaited;
 /// # }
 /// ```
 #[cfg(doctest)]
-pub struct APlainGuardHasNoFence;
+struct APlainGuardHasNoFence;
 
 /// A plain lock has no readers that a holder could become.
 ///
@@ -215,7 +215,7 @@ pub struct APlainGuardHasNoFence;
 /// # }
 /// ```
 #[cfg(doctest)]
-pub struct APlainGuardIsNotDowngraded;
+struct APlainGuardIsNotDowngraded;
 
 /// Several names are forced open one by one.
 ///
@@ -226,7 +226,7 @@ pub struct APlainGuardIsNotDowngraded;
 /// # }
 /// ```
 #[cfg(doctest)]
-pub struct AMultiLockIsNotForcedOpen;
+struct AMultiLockIsNotForcedOpen;
 
 /// The waiters of a plain lock are woken, and do not ask again and again.
 ///
@@ -236,4 +236,4 @@ pub struct AMultiLockIsNotForcedOpen;
 /// # }
 /// ```
 #[cfg(doctest)]
-pub struct APlainLockHasNoBackOff;
+struct APlainLockHasNoBackOff;
