@@ -91,7 +91,8 @@ pub struct OwnerId {
 
 impl OwnerId {
     pub(crate) fn new(client: &str, number: u64) -> OwnerId {
-        // One is made for every lock, so it is written on the stack and by hand: `write!` took four times as long.
+        // One is made for every lock, so it is written on the stack and by hand: with `write!` it was 4 % of the instructions
+        // that a client spends on a pair.
         let mut text = SmallVec::<[u8; 64]>::from_slice(client.as_bytes());
         text.push(b':');
         let begin = text.len();
