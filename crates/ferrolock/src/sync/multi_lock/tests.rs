@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::options::Settings;
 use crate::testing::census::Census;
-use crate::testing::lying::{Lying, Reach, Silence};
+use crate::testing::lying::{Lie, Lying, Reach, Silence};
 use crate::testing::scenes::{insider, insider_with, ms, pair};
 use crate::{
     AnyGuard, AnyLock, Client, ErrorKind, HoldState, LostReason, MultiLock, Owner, Unlocked,
@@ -29,6 +29,22 @@ fn s(seconds: u64) -> Duration {
 
 async fn is_free(client: &Client, name: &str) -> bool {
     !client.lock(name).is_locked().await.unwrap()
+}
+
+/// What may happen to any call.
+fn failures_of_a_call() -> [Lie; 10] {
+    [
+        Lie::NotSent,
+        Lie::DropCall,
+        Lie::DropReply,
+        Lie::Late(s(2)),
+        Lie::DelayCall(s(2)),
+        Lie::DelayReply(s(2)),
+        Lie::Hang,
+        Lie::HangReply,
+        Lie::Refuse("NOPERM"),
+        Lie::Refuse("LOADING"),
+    ]
 }
 
 /// Two servers; that of the second lies when a test orders it.

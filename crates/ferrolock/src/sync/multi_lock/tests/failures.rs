@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Two, is_free, s};
+use super::{Two, failures_of_a_call, is_free, s};
 use crate::ErrorKind;
 use crate::testing::lying::{Lie, Match, Reach, Silence};
 use crate::testing::scenes::ms;
@@ -13,19 +13,7 @@ const RELEASE: &str = "lock/release";
 /// Whatever happens to one member, none is left held.
 #[tokio::test(start_paused = true)]
 async fn each_failure_of_one_member_leaves_none_held() {
-    let lies = [
-        Lie::NotSent,
-        Lie::DropCall,
-        Lie::DropReply,
-        Lie::Late(s(2)),
-        Lie::DelayCall(s(2)),
-        Lie::DelayReply(s(2)),
-        Lie::Hang,
-        Lie::HangReply,
-        Lie::Refuse("NOPERM"),
-        Lie::Refuse("LOADING"),
-    ];
-    for lie in lies {
+    for lie in failures_of_a_call() {
         for patience in ["try", "for", "lock"] {
             let two = Two::new();
             two.lying.always(Match::script(ACQUIRE), lie.clone());

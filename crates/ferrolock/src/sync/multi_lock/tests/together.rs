@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use super::{is_free, s};
+use super::{failures_of_a_call, is_free, s};
 use crate::coordination::Core;
 use crate::kind::Multi;
 use crate::testing::census::Census;
@@ -81,21 +81,8 @@ async fn one_busy_lock_leaves_the_others_untouched() {
 
 #[tokio::test(start_paused = true)]
 async fn each_failure_of_the_call_leaves_none_held() {
-    let lies = [
-        Lie::NotSent,
-        Lie::DropCall,
-        Lie::DropReply,
-        Lie::Late(s(2)),
-        Lie::DelayCall(s(2)),
-        Lie::DelayReply(s(2)),
-        Lie::Hang,
-        Lie::HangReply,
-        Lie::Repeat,
-        Lie::Refuse("NOPERM"),
-        Lie::Refuse("NOSCRIPT"),
-        Lie::Refuse("LOADING"),
-    ];
-    for lie in lies {
+    let of_an_acquire = [Lie::Repeat, Lie::Refuse("NOSCRIPT")];
+    for lie in failures_of_a_call().into_iter().chain(of_an_acquire) {
         let (client, lying, core) = insider();
         lying.always(Match::script(TOGETHER), lie.clone());
         let guard = four(&client).lock().await.unwrap();
@@ -192,19 +179,7 @@ async fn held(lie: Option<Lie>) -> (Client, Arc<Lying>, Arc<Core>, Guard<Multi>)
 
 #[tokio::test(start_paused = true)]
 async fn each_failure_of_the_common_release_leaves_none_held() {
-    let lies = [
-        Lie::NotSent,
-        Lie::DropCall,
-        Lie::DropReply,
-        Lie::Late(s(2)),
-        Lie::DelayCall(s(2)),
-        Lie::DelayReply(s(2)),
-        Lie::Hang,
-        Lie::HangReply,
-        Lie::Refuse("NOPERM"),
-        Lie::Refuse("LOADING"),
-    ];
-    for lie in lies {
+    for lie in failures_of_a_call() {
         let (client, _, core, guard) = held(Some(lie.clone())).await;
 
         match guard.unlock().await {
